@@ -101,17 +101,19 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
 }
 
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-                                            float *out, uint32_t rows, dit_error *err) {
+                                            uint32_t first, float *out, uint32_t rows, dit_error *err) {
     const diti_stored_tensor *scales;
+    bool one;
     uint32_t i;
-    DITI_TRY(diti_i8_find_scales(checkpoint, tensor, rows, &scales, err));
-    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, diti_stored_tensor_elements(scales), err));
-    for (i = 1; i < rows && diti_stored_tensor_elements(scales) == 1; i++) out[i] = out[0];
+    DITI_TRY(diti_i8_find_scales(checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, err));
+    one = diti_stored_tensor_elements(scales) == 1;
+    DITI_TRY(diti_checkpoint_read_range(checkpoint, scales, one ? 0 : first, out, one && rows ? 1 : rows, err));
+    for (i = 1; i < rows && one; i++) out[i] = out[0];
     for (i = 0; i < rows; i++) {
         if (out[i] >= 0 && out[i] - out[i] == 0) continue;
         return diti_fail(err, DIT_ERROR_BAD_FILE,
                          "%s: tensor '%s': the scale of row %u is %g; it must be finite and not negative",
-                         diti_checkpoint_name(checkpoint), scales->name, i, (double)out[i]);
+                         diti_checkpoint_name(checkpoint), scales->name, first + i, (double)out[i]);
     }
     return DIT_OK;
 }

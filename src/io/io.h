@@ -96,6 +96,9 @@ DIT_INTERNAL dit_result diti_checkpoint_refuse_type(const diti_checkpoint *check
 /* The whole tensor as float32, count elements, factors within; for small tables read on the host. */
 DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                                    float *out, uint64_t count, dit_error *err);
+/* Its elements [first, first + count), both multiples of the type's block. */
+DIT_INTERNAL dit_result diti_checkpoint_read_range(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                   uint64_t first, float *out, uint64_t count, dit_error *err);
 /* Text metadata: safetensors __metadata__, GGUF string values (numbers printed). NULL when absent. */
 DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key);
 /* A GGUF array value: raw little-endian elements of number arrays, aligned for their type. false when absent. The view
@@ -132,8 +135,9 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
 /* The tensor that holds its scales, of the right shape; their values are not looked at. */
 DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             uint32_t rows, const diti_stored_tensor **out, dit_error *err);
+/* Scales of rows [first, first + rows), which are whole blocks of the scales' type. */
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-                                            float *out, uint32_t rows, dit_error *err);
+                                            uint32_t first, float *out, uint32_t rows, dit_error *err);
 
 /* I8 tensors that are blocks, rows of 4 bit or rotated rows by what files say of them get that type; for
    diti_checkpoint_open. */

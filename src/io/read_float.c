@@ -54,8 +54,8 @@ DIT_INTERNAL dit_result diti_factor_apply(const diti_checkpoint *checkpoint, con
     return result;
 }
 
-DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-                                                   float *out, uint64_t count, dit_error *err) {
+DIT_INTERNAL dit_result diti_checkpoint_read_range(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                   uint64_t first, float *out, uint64_t count, dit_error *err) {
     unsigned char some[4096], *blocks = some;
     uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
     uint64_t done = 0, fit;
@@ -66,23 +66,29 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
                          "%s: tensor '%s' is stored as %s, which only matrices may be",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
     }
-    if (count != diti_stored_tensor_elements(tensor)) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' has %llu elements, expected %llu",
-                         diti_file_name(checkpoint->files[tensor->file]), tensor->name,
-                         (unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
-    }
     fit = sizeof some / bytes;
-    if ((tensor->strides || tensor->made || tensor->nvfp4) && tensor->size > sizeof some) {
+    if ((tensor->strides || tensor->made || tensor->nvfp4) && count / block > fit) {
         fit = count / block; /* in pieces a long stretch would be read again for each */
-        blocks = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)tensor->size);
+        blocks = (unsigned char *)diti_alloc_array(&checkpoint->env, (size_t)fit, bytes);
         if (!blocks) return diti_no_memory(diti_file_name(checkpoint->files[tensor->file]), err);
     }
     while (done < count && result >= 0) {
         uint64_t left = (count - done) / block, take = left < fit ? left : fit;
-        result = diti_checkpoint_read(checkpoint, tensor, done / block * bytes, blocks, (size_t)take * bytes, err);
+        result =
+            diti_checkpoint_read(checkpoint, tensor, (first + done) / block * bytes, blocks, (size_t)take * bytes, err);
         if (result >= 0) diti_type_to_float(tensor->type, blocks, take * block, out + done);
         done += take * block;
     }
     if (blocks != some) diti_free(&checkpoint->env, blocks);
-    return result >= 0 ? diti_factor_apply(checkpoint, tensor, 0, count, out, err) : result;
+    return result >= 0 ? diti_factor_apply(checkpoint, tensor, first, count, out, err) : result;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                   float *out, uint64_t count, dit_error *err) {
+    uint64_t all = diti_stored_tensor_elements(tensor);
+    if (count == all || !diti_type_block(tensor->type))
+        return diti_checkpoint_read_range(checkpoint, tensor, 0, out, count, err);
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' has %llu elements, expected %llu",
+                     diti_file_name(checkpoint->files[tensor->file]), tensor->name, (unsigned long long)all,
+                     (unsigned long long)count);
 }

@@ -43,23 +43,23 @@ static void diti_i4_reorder(unsigned char *row, uint32_t columns) {
     }
 }
 
+#define DITI_I8_SCALES 256u /* scales read at a time: a multiple of all types' blocks */
+
 static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                     dit_error *err) {
-    uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_source_pitch(source),
-                bytes = diti_i8_bytes(source->type, source->columns);
-    float *scales = (float *)diti_alloc_array(source->env, all, sizeof(float));
-    dit_result result;
-    if (!scales) return diti_i8_no_memory(source->tensor, err);
-    result = diti_i8_read_scales(source->checkpoint, source->tensor, scales, all, err);
-    for (i = 0; i < rows && result >= 0; i++) {
-        unsigned char *row = out + (size_t)i * pitch;
-        result =
-            diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * bytes, row, bytes, err);
-        if (source->type == DIT_TYPE_I4_ROW_ROTATED) diti_i4_reorder(row, source->columns);
-        diti_i8_put_scale(source, row, scales[first + i]);
+    uint64_t all = diti_stored_tensor_elements(source->tensor) / source->columns;
+    uint32_t i, pitch = diti_i8_source_pitch(source), bytes = diti_i8_bytes(source->type, source->columns);
+    float scales[DITI_I8_SCALES];
+    for (i = first; i < first + rows; i++, out += pitch) {
+        uint32_t place = i % DITI_I8_SCALES, begin = i - place,
+                 count = all - begin < DITI_I8_SCALES ? (uint32_t)(all - begin) : DITI_I8_SCALES;
+        if (i == first || !place)
+            DITI_TRY(diti_i8_read_scales(source->checkpoint, source->tensor, begin, scales, count, err));
+        DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)i * bytes, out, bytes, err));
+        if (source->type == DIT_TYPE_I4_ROW_ROTATED) diti_i4_reorder(out, source->columns);
+        diti_i8_put_scale(source, out, scales[place]);
     }
-    diti_free(source->env, scales);
-    return result;
+    return DIT_OK;
 }
 
 /* Value of a column of a row as the device has it, without its scale. */

@@ -296,7 +296,7 @@ static dit_result read_rows(const rows_file *r, dit_type *type, float *scales, d
     dit_result result = diti_checkpoint_open(&env, &source, &checkpoint, err);
     tensor = result < 0 ? NULL : diti_checkpoint_find(checkpoint, "w");
     if (tensor) result = diti_i8_stored_type(checkpoint, tensor, type, err);
-    if (result >= 0) result = diti_i8_read_scales(checkpoint, tensor, scales, 3, err);
+    if (result >= 0) result = diti_i8_read_scales(checkpoint, tensor, 0, scales, 3, err);
     diti_checkpoint_close(checkpoint);
     bytes_free(&file);
     return result;
@@ -412,6 +412,74 @@ static void check_comfy(const comfy_case *c, bool metadata) {
         }
         diti_checkpoint_close(checkpoint);
     }
+    bytes_free(&file);
+}
+
+typedef struct counted_bytes {
+    const bytes *file;
+    uint64_t read;
+} counted_bytes;
+
+static int64_t read_counted(uint64_t offset, void *out, size_t size, void *user) {
+    counted_bytes *counted = user;
+    memcpy(out, counted->file->data + offset, size);
+    counted->read += size;
+    return (int64_t)size;
+}
+
+enum { RANGE_ROWS = 700, RANGE_COLUMNS = 24, RANGE_BLOCK = 256 };
+
+/* Rows [first, first + count) of a tensor: nothing is allocated, and of the scales only those nearby are read. */
+static void check_range(const diti_checkpoint *checkpoint, const counted_bytes *counted, const test_memory *memory,
+                        uint32_t first, uint32_t count, bool one) {
+    static unsigned char out[RANGE_ROWS * (RANGE_COLUMNS + 8 + 16)];
+    const uint32_t pitch = diti_i8_pitch(RANGE_COLUMNS),
+                   blocks = (first + count - 1) / RANGE_BLOCK - first / RANGE_BLOCK + 1;
+    const uint64_t before = counted->read, most = count * RANGE_COLUMNS + blocks * RANGE_BLOCK * sizeof(float);
+    const long calls = memory->calls;
+    uint32_t r, c, wrong = 0;
+    diti_i8_source rows = {0};
+    dit_error err = {0};
+    rows.env = &checkpoint->env, rows.checkpoint = checkpoint, rows.tensor = diti_checkpoint_find(checkpoint, "w");
+    rows.type = DIT_TYPE_I8_ROW, rows.columns = RANGE_COLUMNS;
+    CHECK_MESSAGE(diti_i8_rows(&rows, first, count, out, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(memory->calls == calls, "%ld allocations", memory->calls - calls);
+    CHECK_MESSAGE(counted->read - before <= most, "%llu bytes are read, at most %llu",
+                  (unsigned long long)(counted->read - before), (unsigned long long)most);
+    for (r = 0; r < count; r++) {
+        float scale, wanted = one ? 1 : 1 + (float)(first + r);
+        memcpy(&scale, out + r * pitch + pitch - 16, sizeof scale);
+        wrong += scale != wanted;
+        for (c = 0; c < RANGE_COLUMNS; c++) wrong += out[r * pitch + c] != ((first + r) * RANGE_COLUMNS + c) % 251;
+    }
+    CHECK_MESSAGE(wrong == 0, "rows %u to %u: %u values and scales differ", first, first + count - 1, wrong);
+}
+
+static void test_range(bool one) {
+    static const uint32_t ranges[][2] = {{0, 1}, {254, 3}, {511, 1}, {512, 188}, {RANGE_ROWS - 1, 1}, {0, RANGE_ROWS}};
+    const uint32_t values = RANGE_ROWS * RANGE_COLUMNS, scales = one ? 1 : RANGE_ROWS;
+    test_memory memory = DITI_ZERO;
+    const diti_env counting = test_env(&memory);
+    counted_bytes counted = {0};
+    dit_source source = {0};
+    diti_checkpoint *checkpoint = NULL;
+    dit_error err = {0};
+    char header[300];
+    bytes file;
+    snprintf(header, sizeof header,
+             "{\"w\":{\"dtype\":\"I8\",\"shape\":[%d,%d],\"data_offsets\":[0,%u]},"
+             "\"w_scale\":{\"dtype\":\"F32\",\"shape\":[%u],\"data_offsets\":[%u,%u]}}",
+             RANGE_ROWS, RANGE_COLUMNS, values, scales, values, values + 4 * scales);
+    file = safetensors_bytes(header, values + 4 * scales);
+    for (uint32_t i = 0; i < values; i++) file.data[file.size - 4 * scales - values + i] = (unsigned char)(i % 251);
+    for (uint32_t i = 0; i < scales; i++)
+        memcpy(file.data + file.size - 4 * scales + 4 * i, &(float){1 + (float)i}, sizeof(float));
+    counted.file = &file;
+    source.read_at = read_counted, source.size = file.size, source.user = &counted;
+    if (CHECK_MESSAGE(diti_checkpoint_open(&counting, &source, &checkpoint, &err) == DIT_OK, "%s", err.message))
+        for (size_t i = 0; i < DITI_COUNT(ranges); i++)
+            check_range(checkpoint, &counted, &memory, ranges[i][0], ranges[i][1], one);
+    diti_checkpoint_close(checkpoint);
     bytes_free(&file);
 }
 
@@ -887,6 +955,8 @@ int main(void) {
     test_original_shape();
     test_blocks();
     test_comfy();
+    test_range(false);
+    test_range(true);
     test_factors();
     test_rows();
     test_shards();

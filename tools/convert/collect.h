@@ -30,10 +30,13 @@ static out_tensor *new_tensor(converter *convert, const char *component, const c
 static dit_result keep_rows(converter *convert, out_tensor *tensor, dit_type wanted) {
     const diti_stored_tensor *stored = tensor->stored;
     uint64_t rows = stored->rank == 2 ? stored->shape[0] : 0;
-    float *scales = rows && rows <= UINT32_MAX ? diti_alloc_array(&convert->env, (size_t)rows, sizeof *scales) : NULL;
-    dit_result result = DIT_OK;
-    if (rows && !scales) return no_memory(convert);
-    result = diti_i8_read_scales(tensor->from, stored, scales, (uint32_t)rows, convert->err);
+    const diti_stored_tensor *found;
+    float *scales;
+    dit_result result = diti_i8_find_scales(tensor->from, stored, (uint32_t)rows, &found, convert->err);
+    if (result < 0) return result;
+    scales = diti_alloc_array(&convert->env, (size_t)rows, sizeof *scales);
+    if (!scales) return no_memory(convert);
+    result = diti_i8_read_scales(tensor->from, stored, 0, scales, (uint32_t)rows, convert->err);
     diti_free(&convert->env, scales);
     if (result >= 0) result = diti_i8_stored_type(tensor->from, stored, &tensor->type, convert->err);
     tensor->size = stored->size;
