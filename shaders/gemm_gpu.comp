@@ -58,6 +58,10 @@ uvec4 w_words(const uint column, const uint row_at, const uint k) {
 // The device multiplies halves one by one: a result has one sum in F16, of eight products, not two of a slice. UNROLLED
 // is even then.
 layout(constant_id = 17) const bool SCALAR = false;
+// A sum in F16 has eight products where the device rounds each before it adds it, as Adrenos do, and processors, which
+// have one or two rows. It begins as a product: adding one to zero would take an instruction, since zeros have signs.
+#define EIGHT (SCALAR || ROWS <= 2u)
+#define RUN(I, J) (SCALAR ? float(run[I][J].x) : float(run[I][J].x) + float(run[I][J].y))
 layout(constant_id = 18) const bool LOADS_APART = false; // see APART
 // Pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product).
 layout(constant_id = 15) const bool MIXED = false;
@@ -213,24 +217,25 @@ void main() {
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                     f16vec4 x = a_half(a_first + i * SKEWED + first + k + APART(k));
                     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                        const bool begins = UNROLLED == STEP_QUADS && k == 0u;
+                        bool begins = EIGHT ? k % 2u == 0u : UNROLLED == STEP_QUADS && k == 0u;
                         f16vec4 z = y[j];
                         if (SCALAR)
-                            run[i][j].x = fma(x.w, z.w, fma(x.z, z.z, fma(x.y, z.y, fma(x.x, z.x, run[i][j].x))));
+                            run[i][j].x =
+                                fma(x.w, z.w,
+                                    fma(x.z, z.z, fma(x.y, z.y, begins ? x.x * z.x : fma(x.x, z.x, run[i][j].x))));
                         else
                             run[i][j] = fma(x.zw, z.zw, begins ? x.xy * z.xy : fma(x.xy, z.xy, run[i][j]));
                     }
                 }
-                // Adreno rounds products before it adds them, and so do processors, which have one or two rows.
-                if ((SCALAR || ROWS <= 2u) && k % 2u == 1u) {
-                    [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                        sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
-                        run[i][j] = f16vec2(0.0);
-                    }
+                if (EIGHT && k % 2u == 1u) {
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                        sum[i][j] += RUN(i, j);
                 }
             }
-        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
-            float(run[i][j].x) + float(run[i][j].y);
+        if (!EIGHT) {
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
+                RUN(i, j);
+        }
     }
     if (HALF && !MIXED) {
         uint largest = 0u; // magnitude of a sum, by its bits

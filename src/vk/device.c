@@ -29,16 +29,16 @@ static bool diti_device_dot_is_fast(const diti_device *device) {
 
 static void diti_device_properties(diti_device *device) {
     VkPhysicalDeviceMaintenance4Properties buffers = DITI_ZERO;
-    VkPhysicalDeviceFloatControlsProperties rounding = DITI_ZERO;
+    VkPhysicalDeviceFloatControlsProperties controls = DITI_ZERO;
     VkPhysicalDeviceMaintenance3Properties memory = DITI_ZERO;
     VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     buffers.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES;
-    rounding.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
+    controls.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
     if (device->features.has[DITI_FEATURE_MAINTENANCE4])
-        rounding.pNext = &buffers; /* elsewhere no extension tells this limit */
+        controls.pNext = &buffers; /* elsewhere no extension tells this limit */
     memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
-    memory.pNext = &rounding;
+    memory.pNext = &controls;
     subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
     subgroup.pNext = &memory;
     properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
@@ -48,8 +48,10 @@ static void diti_device_properties(diti_device *device) {
     device->limits.subgroup_size = subgroup.subgroupSize;
     device->limits.allocation =
         diti_memory_largest(memory.maxMemoryAllocationSize, buffers.maxBufferSize, device->heap);
-    device->rounds_halves = rounding.shaderRoundingModeRTEFloat16 &&
-                            rounding.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+    device->rounds_halves = controls.shaderRoundingModeRTEFloat16 &&
+                            controls.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+    device->keeps_infinity =
+        controls.shaderSignedZeroInfNanPreserveFloat16 && controls.shaderSignedZeroInfNanPreserveFloat32;
     device->software = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     /* the kernels for processors pass values between lanes */
     device->is_cpu = device->software && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&

@@ -166,6 +166,12 @@ static bool diti_pipeline_folds(const diti_device *device, diti_kernel kernel) {
     return device->folding != DITI_FOLDING_NONE;
 }
 
+/* Kernels that compute again what overflowed in F16. */
+static bool diti_pipeline_notices_overflow(diti_kernel kernel) {
+    return kernel == DITI_KERNEL_GEMM_HALF || kernel == DITI_KERNEL_GEMM_BROADCAST ||
+           kernel == DITI_KERNEL_ATTENTION_HALF;
+}
+
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
     diti_pipeline_constants constants;
     uint32_t *words = NULL;
@@ -176,11 +182,13 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     DITI_TRY(diti_spirv_decode(&device->env, key->kernel, &words, &count, err));
     if (!device->has_dot) diti_spirv_no_dot(words, &count);
     if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
+    if (device->keeps_infinity && diti_pipeline_notices_overflow(key->kernel))
+        result = diti_spirv_keep_infinity(&device->env, &words, &count, err);
     if (!device->rounds_halves) diti_spirv_no_rounding(words, &count);
     if ((key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 || key->constants[DITI_CONSTANT_KIND]) &&
         diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
-    if (key->constants[DITI_CONSTANT_KIND]) /* code for halves alone cannot stay beside other elements */
+    if (result >= 0 && key->constants[DITI_CONSTANT_KIND]) /* code for halves alone cannot stay beside other elements */
         result = diti_spirv_settle(&device->env, key->kernel, DITI_CONSTANT_LOOP, key->constants[DITI_CONSTANT_LOOP],
                                    &words, &count, err);
     if (result >= 0)

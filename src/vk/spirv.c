@@ -277,7 +277,7 @@ DIT_INTERNAL dit_result diti_spirv_elements(const diti_env *env, diti_matrix_kin
 /* An optional feature of modules. Its declarations are left out where the device has it not: extension, capabilities
    and execution mode. */
 typedef struct diti_spirv_option {
-    uint32_t extension[4]; /* how its name begins */
+    uint32_t extension[4]; /* how its name begins; one that begins otherwise stays */
     uint32_t capabilities[2];
     uint32_t execution_mode; /* 0: none */
 } diti_spirv_option;
@@ -330,11 +330,40 @@ DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count) {
     *count = used;
 }
 
-/* RoundingModeRTE of F16. Such modules look at DITI_CONSTANT_ROUNDS, too. */
+/* OpCapability SignedZeroInfNanPreserve, the first one of a module that has it. */
+static const uint32_t diti_spirv_keeps[2] = {2u << 16 | 17u, 4466};
+
+/* RoundingModeRTE of F16. Such modules look at DITI_CONSTANT_ROUNDS, too. The extension stays with a module that has
+   another capability of it. */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count) {
-    static const diti_spirv_option rounding = {
+    diti_spirv_option rounding = {
         {0x5f565053, 0x5f52484b, 0x616f6c66, 0x6f635f74}, {4467, 4467}, 4462}; /* SPV_KHR_float_co */
+    if (!memcmp(&words[5], diti_spirv_keeps, sizeof diti_spirv_keeps)) rounding.extension[0] = 0;
     diti_spirv_leave_out(&rounding, words, count);
+}
+
+DIT_INTERNAL dit_result diti_spirv_keep_infinity(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
+    static const uint32_t size[2] = {16, 32};
+    const uint32_t *from = *words;
+    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 10, sizeof *out);
+    size_t i, used = 7, length, k;
+    if (!out) return diti_fail_memory(err, "a SPIR-V module");
+    memcpy(out, from, 5 * sizeof *out);
+    memcpy(out + 5, diti_spirv_keeps, sizeof diti_spirv_keeps);
+    for (i = 5; i < *count && from[i] >> 16; i += length) {
+        length = from[i] >> 16;
+        memcpy(out + used, from + i, length * sizeof *out);
+        used += length;
+        for (k = 0; k < 2 && (from[i] & 0xffffu) == 16 && from[i + 2] == 4462; k++) { /* beside RoundingModeRTE */
+            const uint32_t mode[4] = {4u << 16 | 16u, from[i + 1], 4461, size[k]};
+            memcpy(out + used, mode, sizeof mode);
+            used += 4;
+        }
+    }
+    diti_free(env, *words);
+    *words = out;
+    *count = used;
+    return DIT_OK;
 }
 
 /* --- a module of two kernels --- */

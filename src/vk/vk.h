@@ -445,6 +445,7 @@ typedef struct diti_device {
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
+    bool keeps_infinity;        /* modules may say that sums overflow (shaderSignedZeroInfNanPreserveFloat16 and 32) */
     diti_folding folding;       /* modules that are specialized before the driver gets them */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
     uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
@@ -890,6 +891,9 @@ DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count);   /* for de
 DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count); /* without DITI_FEATURE_MIXED_DOT */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
                                          size_t *count); /* for those that cannot be told how to round */
+/* SignedZeroInfNanPreserve for floats of 16 and 32 bits, for a kernel that computes with halves: without it compilers
+   may take it that no sum overflows. */
+DIT_INTERNAL dit_result diti_spirv_keep_infinity(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 /* For pipelines that multiply no int8: matrices of bytes and of integers, which a device may lack and such a pipeline
    only declares, become matrices of halves and of floats. */
 DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);

@@ -361,6 +361,27 @@ static void test_fold_merge(const diti_env *env) {
     }
 }
 
+/* Kernels that notice what overflows say so: a capability, and an execution mode for floats of either size. */
+static void test_keeps_infinity(const diti_env *env, diti_kernel kernel) {
+    uint32_t *words = NULL, entry = 0;
+    size_t count = 0, before, i, sizes = 0, dots;
+    dit_error err = {0};
+    CHECK(diti_spirv_decode(env, kernel, &words, &count, &err) == DIT_OK);
+    before = count_instructions(words, count, &dots);
+    CHECK(diti_spirv_keep_infinity(env, &words, &count, &err) == DIT_OK);
+    CHECK(count_instructions(words, count, &dots) == before + 3);
+    diti_spirv_no_rounding(words, &count);
+    diti_spirv_no_mixed(words, &count); /* a validator need not know it */
+    for (i = 5; i < count; i += words[i] >> 16) {
+        if ((words[i] & 0xffff) == 15) entry = words[i + 2]; /* OpEntryPoint */
+        if (words[i] == (4u << 16 | 16u) && words[i + 1] == entry && words[i + 2] == 4461) sizes += words[i + 3];
+    }
+    CHECK_MESSAGE(sizes == 16 + 32, "%s: modes for %lu bits", diti_kernel_name(kernel), (unsigned long)sizes);
+    if (system("mkdir -p build && command -v spirv-val >/dev/null") == 0)
+        CHECK_MESSAGE(is_valid(words, count), "%s: see build/folded.log", diti_kernel_name(kernel));
+    diti_free(env, words);
+}
+
 /* gemm_gpu and gemm_half are in one module: the first has nothing of float16 left, neither can still become the other.
  */
 static void test_variants(const diti_env *env) {
@@ -380,7 +401,8 @@ static void test_variants(const diti_env *env) {
             id += op == 71 && words[i + 2] == 1 && words[i + 3] == DITI_CONSTANT_HALF; /* SpecId */
             constants += op == 71 && words[i + 2] == 1;
         }
-        CHECK(i == count && !id && constants > 12 && (k ? halves > 2 : !halves));
+        CHECK_MESSAGE(i == count && !id && constants > 12 && (k ? halves > 2 : !halves),
+                      "%s: %u constants, %u signs of halves", diti_kernel_name(kernels[k]), constants, halves);
         diti_spirv_no_mixed(words, &count); /* a validator need not know it */
         if (validates) CHECK_MESSAGE(is_valid(words, count), "%s: see build/folded.log", diti_kernel_name(kernels[k]));
         diti_free(env, words);
@@ -545,6 +567,9 @@ int main(void) {
     test_no_rounding(&env, DITI_KERNEL_ATTENTION_COOP2, true);
     test_no_rounding(&env, DITI_KERNEL_GEMM_COOP, true);
     test_no_rounding(&env, DITI_KERNEL_NORM, false);
+    test_keeps_infinity(&env, DITI_KERNEL_GEMM_HALF);
+    test_keeps_infinity(&env, DITI_KERNEL_GEMM_BROADCAST);
+    test_keeps_infinity(&env, DITI_KERNEL_ATTENTION_HALF);
     test_no_mixed(&env);
     test_no_bytes(&env, DITI_KERNEL_GEMM_COOP);
     test_no_bytes(&env, DITI_KERNEL_ATTENTION_COOP);
