@@ -117,17 +117,16 @@ static void diti_stream_leave(diti_stream *stream) {
     diti_unlock(&home->lock);
 }
 
-static dit_result diti_client_pause(const diti_stream_client *client, dit_error *err) {
+/* A plan that goes may have no timeline any more. */
+static void diti_client_pause(const diti_stream_client *client) {
     const diti_timeline *timeline = client->timeline;
-    return diti_timeline_wait(client->stream->device, timeline->semaphore, timeline->submitted + 1, 1000000u, err);
+    if (timeline->semaphore)
+        diti_timeline_wait(client->stream->device, timeline->semaphore, timeline->submitted + 1, 1000000u, NULL);
 }
 
 /* Waits until no other thread reads. */
-static dit_result diti_client_enter(const diti_stream_client *client, dit_error *err) {
-    while (!diti_stream_enter(client->stream)) {
-        DITI_TRY(diti_client_pause(client, err));
-    }
-    return DIT_OK;
+static void diti_client_enter(const diti_stream_client *client) {
+    while (!diti_stream_enter(client->stream)) diti_client_pause(client);
 }
 
 DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part) { return part->streamed && part->streamed->stream; }
@@ -147,29 +146,29 @@ static bool diti_slot_marked(const diti_stream *stream, const diti_stream_slot *
     return (int32_t)(*(const volatile uint32_t *)slot->marks->block.mapped - slot->mark) >= 0;
 }
 
-/* The application's frames cannot be waited for but by looking: it may have thrown them away. */
-static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stream_slot *slot,
-                                      const diti_stream_client *client, dit_error *err) {
-    uint64_t begin = diti_clock_us();
-    while (!diti_slot_marked(stream, slot)) {
-        if (diti_clock_us() - begin > stream->device->patience_us)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "commands that dit_job_record wrote still read streamed weights after %llu ms; submit "
-                             "them, or destroy their job",
-                             (unsigned long long)(stream->device->patience_us / 1000));
-        DITI_TRY(diti_client_pause(client, err));
-    }
-    return DIT_OK;
+/* DIT_OK: the application's frames that read the slot are finished, which nothing but looking again and again can tell.
+   Frames that never finish were thrown away, and a plan that is submitted then fails. One that is recorded does not:
+   the application may have paused between recording and submitting. */
+static dit_result diti_slot_await_mark(const diti_stream *stream, diti_stream_slot *slot,
+                                       const diti_stream_client *client, dit_error *err) {
+    uint64_t now = diti_clock_us();
+    if (diti_slot_marked(stream, slot)) return DIT_OK;
+    if (client->recorded) return DIT_WORKING;
+    DITI_TRY(diti_device_check(stream->device, err)); /* a lost device sets no mark */
+    if (!slot->awaited_us || slot->awaited_us > now) slot->awaited_us = now;
+    if (now - slot->awaited_us <= stream->device->patience_us) return DIT_WORKING;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "commands that dit_job_record wrote still read streamed weights after %llu ms; submit them, or "
+                     "restart or destroy their job",
+                     (unsigned long long)(stream->device->patience_us / 1000));
 }
 
 /* DIT_OK: nothing reads or writes the slot any more. */
 static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client,
                                  bool wait, dit_error *err) {
     uint64_t done = 0;
-    dit_result result = DIT_OK;
-    if (!wait && !diti_slot_marked(stream, slot)) return DIT_WORKING;
-    if (wait) result = diti_slot_wait_mark(stream, slot, client, err);
-    DITI_TRY(result);
+    dit_result result = diti_slot_await_mark(stream, slot, client, err);
+    if (result != DIT_OK) return result;
     slot->marks = NULL;
     if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
     if (result != DIT_OK || !slot->reader) return result;
@@ -351,9 +350,11 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
     if (diti_slot_holds(slot, client, batch) && slot->ready) return DIT_OK;
     if (hurry) bytes = &all;
     if (!diti_slot_holds(slot, client, batch)) {
+        if (slot->claimant && slot->claimant != client) return DIT_WORKING;
         if (ahead && slot->client && slot->client != client && !slot->used)
             return DIT_WORKING; /* the other's is due first */
         result = diti_slot_take(stream, slot, client, batch, wait, err);
+        slot->claimant = wait && result == DIT_WORKING ? client : NULL;
     }
     if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
     before = *bytes;
@@ -380,11 +381,13 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t b
     diti_stream *stream = client->stream;
     uint64_t all = UINT64_MAX;
     dit_result result;
-    DITI_TRY(diti_client_enter(client, err));
-    result = diti_stream_fill(client, batch, false, true, &all, err);
-    if (result < 0) {
+    for (;;) {
+        diti_client_enter(client);
+        result = diti_stream_fill(client, batch, false, true, &all, err);
+        if (result == DIT_OK) break;
         diti_stream_leave(stream);
-        return result;
+        if (result < 0) return result;
+        diti_client_pause(client); /* others may enter: threads that submit the application's frames, or drop them */
     }
     if (stream->stage) {
         diti_submission_wait(submission, stream->stage->timeline, stream->slots[client->batches[batch].slot].written);
@@ -405,9 +408,7 @@ DIT_INTERNAL void diti_stream_release(diti_stream_client *client, uint32_t batch
 
 DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buffer *marks) {
     uint32_t i;
-    while (!diti_stream_enter(client->stream)) {
-        if (client->timeline->semaphore) diti_client_pause(client, NULL);
-    }
+    diti_client_enter(client);
     for (i = 0; i < diti_stream_slot_count(client->stream); i++) {
         diti_stream_slot *slot = &client->stream->slots[i];
         if (slot->client == client) slot->client = NULL;
@@ -422,7 +423,7 @@ DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buff
 DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
     uint32_t i;
     if (!client->recorded && !recorded) return;
-    while (!diti_stream_enter(client->stream)) diti_client_pause(client, NULL);
+    diti_client_enter(client);
     for (i = 0; i < diti_stream_slot_count(client->stream); i++) /* thrown away frames have copied nothing into them */
         if (client->stream->slots[i].client == client) client->stream->slots[i].client = NULL;
     client->recorded = recorded;
@@ -431,12 +432,13 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
 
 DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark) {
     uint32_t i;
-    while (!diti_stream_enter(client->stream)) diti_client_pause(client, NULL);
+    diti_client_enter(client);
     for (i = 0; i < diti_stream_slot_count(client->stream); i++) {
         diti_stream_slot *slot = &client->stream->slots[i];
         if (slot->marks != marks || slot->mark != mark) continue;
         slot->client = NULL; /* a copy into it may be among the commands */
         slot->mark--;        /* frames before it may be on their way */
+        slot->awaited_us = 0;
     }
     diti_stream_leave(client->stream);
 }
@@ -463,7 +465,7 @@ DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *clien
     diti_stream *stream = client->stream;
     dit_result result = DIT_OK;
     uint32_t i;
-    DITI_TRY(diti_client_enter(client, err));
+    diti_client_enter(client);
     if (stream->stage && !diti_slot_mirror(stream, &stream->slots[0])->buffer)
         result = diti_stream_add_mirrors(stream, err);
     for (i = 0; i < DITI_STREAM_SLOTS && result < 0; i++) diti_buffer_destroy(stream->device, &stream->slots[i].mirror);
@@ -503,6 +505,7 @@ DIT_INTERNAL dit_result diti_stream_record(diti_stream_client *client, uint32_t 
         slot->used = true;
         slot->marks = marks;
         slot->mark = mark;
+        slot->awaited_us = 0;
         client->robbed = false;
     }
     diti_stream_leave(client->stream);

@@ -473,7 +473,9 @@ typedef struct diti_stream_slot {
                               No buffer: the slot has the shared one */
     bool mirrored;         /* the slot's content is only in its mirror so far */
     const diti_buffer *marks;
-    uint32_t mark; /* value of the word in marks when the last frame that reads the slot is finished */
+    uint32_t mark;       /* value of the word in marks when the last frame that reads the slot is finished */
+    uint64_t awaited_us; /* since when a plan that is submitted waits for that frame; 0: none does */
+    const diti_stream_client *claimant; /* who waits for the slot, and gets it before all others; NULL: nobody does */
 } diti_stream_slot;
 typedef struct diti_stream_sizes {
     VkDeviceSize slot, piece; /* slot: enough for the largest matrix; piece: least that can be read at once */

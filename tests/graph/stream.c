@@ -663,6 +663,114 @@ static void test_refused_mirror(engine *app) {
     dit_model_destroy(model);
 }
 
+/* ---- Frames that are not submitted ---- */
+
+enum { PATIENCE_S = 10 }; /* nothing here waits for so long, unless it would wait for ever */
+
+/* Records frames up to one with work in it, which is not submitted. */
+static VkCommandBuffer record_work(engine *app, dit_job *job) {
+    for (;;) {
+        VkCommandBuffer commands = engine_begin_commands(app);
+        dit_result result = dit_job_record(job, commands, 1000);
+        dit_status status;
+        dit_job_status(job, &status, NULL);
+        if (!CHECK(result == DIT_WORKING) || status.recorded_us) return commands;
+        engine_run(app, commands, VK_NULL_HANDLE, 0);
+    }
+}
+
+static void drop_commands(engine *app, VkCommandBuffer commands) {
+    app->EndCommandBuffer(commands);
+    app->FreeCommandBuffers(app->device, app->pool, 1, &commands);
+}
+
+static pthread_mutex_t queue_mutex = PTHREAD_MUTEX_INITIALIZER; /* two threads submit */
+
+static void lock_queue(void *app) {
+    pthread_mutex_lock(&queue_mutex);
+    engine_lock(app);
+}
+
+static void unlock_queue(void *app) {
+    engine_unlock(app);
+    pthread_mutex_unlock(&queue_mutex);
+}
+
+typedef struct encoding {
+    const dit_model *model;
+    dit_result result;
+    dit_error err;
+} encoding;
+
+static void *encode(void *user) {
+    encoding *e = (encoding *)user;
+    size_t size = 0;
+    void *blob;
+    dit_encode_prompt(context, e->model, prompts[1], NULL, &size, NULL);
+    blob = calloc(1, size);
+    e->result = dit_encode_prompt(context, e->model, prompts[1], blob, &size, &e->err);
+    free(blob);
+    return NULL;
+}
+
+/* A thread that encodes waits for a frame, and the one that records takes it back, drops it with its job, or records
+   another job into it. */
+static void test_encode_beside_frame(engine *app, int how) {
+    dit_model *model = load_with(least, false);
+    dit_job *jobs[JOBS] = {make_job(model, 0), make_job(model, 1)};
+    encoding e = {model, DIT_WORKING, {0}};
+    VkCommandBuffer commands = record_work(app, jobs[0]);
+    pthread_t thread;
+    pthread_create(&thread, NULL, encode, &e);
+    usleep(200000);
+    CHECK(e.result == DIT_WORKING);
+    if (how == 0) CHECK(dit_job_unrecord(jobs[0]) == DIT_OK);
+    if (how == 2) CHECK(dit_job_record(jobs[1], commands, 1000) == DIT_WORKING);
+    pthread_mutex_lock(&queue_mutex);
+    if (how == 2)
+        engine_run(app, commands, VK_NULL_HANDLE, 0);
+    else
+        drop_commands(app, commands);
+    pthread_mutex_unlock(&queue_mutex);
+    if (how == 1) dit_job_destroy(jobs[0]), jobs[0] = NULL;
+    pthread_join(thread, NULL);
+    CHECK_MESSAGE(e.result == DIT_OK, "%d: %s", how, e.err.message);
+    if (how == 0) record_frames(app, jobs[0], 1000000, 1, false), CHECK(is_expected(jobs[0], 0));
+    dit_job_destroy(jobs[0]);
+    dit_job_destroy(jobs[1]);
+    dit_model_destroy(model);
+}
+
+/* A job that is stepped says in the end that another one's frame keeps it from going on. */
+static void test_kept_by_frame(engine *app) {
+    dit_model *model = load_with(least, false);
+    dit_job *jobs[JOBS] = {make_job(model, 0), make_job(model, 1)};
+    dit_error err = {0};
+    drop_commands(app, record_work(app, jobs[0]));
+    context->device->patience_us = 50000;
+    CHECK(dit_job_wait(jobs[1], PATIENCE_S * 1000000000ull) == DIT_ERROR_INVALID_ARGUMENT);
+    dit_job_status(jobs[1], NULL, &err);
+    CHECK_MESSAGE(strstr(err.message, "dit_job_record") && strstr(err.message, "streamed weights"), "%s", err.message);
+    context->device->patience_us = PATIENCE_S * 1000000u;
+    CHECK(dit_job_unrecord(jobs[0]) == DIT_OK);
+    restart(jobs[1], model, 1);
+    CHECK(finish(jobs[1]) && is_expected(jobs[1], 1));
+    record_frames(app, jobs[0], 1000000, 2, false);
+    CHECK(is_expected(jobs[0], 0));
+    dit_job_destroy(jobs[0]);
+    dit_job_destroy(jobs[1]);
+    dit_model_destroy(model);
+}
+
+static void test_unsubmitted(engine *app) {
+    uint64_t patience_us = context->device->patience_us;
+    int how;
+    context->device->patience_us = PATIENCE_S * 1000000u;
+    for (how = 0; how < 3; how++) test_encode_beside_frame(app, how);
+    test_kept_by_frame(app);
+    context->device->patience_us = patience_us;
+}
+
 /* ---- The trace ---- */
 
 /* Whether any span of the load lane and any slice go on at the same time. */
@@ -849,9 +957,12 @@ static void test_mapped_frames(void) {
     dit_context_desc desc = {0};
     desc.overrides = "rung=base,gflop_ns=100000000";
     if (engine_make_instance(&app) && engine_make_device(&app, true)) {
+        app.handover.lock_queue = lock_queue;
+        app.handover.unlock_queue = unlock_queue;
         context = engine_context(&app, &desc);
         use_model(SMALL);
         test_recorded(&app);
+        test_unsubmitted(&app);
         dit_context_destroy(context);
     }
     engine_end(&app);
