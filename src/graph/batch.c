@@ -320,7 +320,7 @@ DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan) {
 }
 
 DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded) {
-    if (plan->streaming.stream) diti_stream_begin(&plan->streaming, recorded);
+    if (plan->streaming.stream) diti_stream_begin(&plan->streaming, &plan->frames.marks, recorded);
 }
 
 DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err) {

@@ -286,7 +286,10 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         return result;
     }
     diti_job_settle(job);
-    for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->program.plan);
+    for (i = 0; i < job->share_count; i++) {
+        diti_guard_forget(job->shares[i]->program.plan);
+        diti_plan_begin_stream(job->shares[i]->program.plan, job->recording); /* other jobs need the slots before it */
+    }
     result = diti_job_take_target(job, &desc->target, &request, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);

@@ -420,12 +420,15 @@ DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buff
 
 /* --- recorded plans --- */
 
-DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
+DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, const diti_buffer *marks, bool recorded) {
     uint32_t i;
     if (!client->recorded && !recorded) return;
     diti_client_enter(client);
-    for (i = 0; i < diti_stream_slot_count(client->stream); i++) /* thrown away frames have copied nothing into them */
-        if (client->stream->slots[i].client == client) client->stream->slots[i].client = NULL;
+    for (i = 0; i < diti_stream_slot_count(client->stream); i++) {
+        diti_stream_slot *slot = &client->stream->slots[i];
+        if (slot->client == client) slot->client = NULL; /* thrown away frames have copied nothing into it */
+        if (slot->marks == marks) slot->marks = NULL;    /* and set no mark */
+    }
     client->recorded = recorded;
     diti_stream_leave(client->stream);
 }

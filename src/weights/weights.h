@@ -517,8 +517,9 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t b
 DIT_INTERNAL void diti_stream_release(diti_stream_client *client, uint32_t batch, bool submitted);
 /* The client goes, and with it the marks of its frames. */
 DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buffer *marks);
-/* A run begins, whose slices are submitted or recorded; nothing of the client is in flight. */
-DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded);
+/* A run begins, whose slices are submitted or recorded; nothing of the client is in flight, and frames of the run before
+   that have not run never do. */
+DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, const diti_buffer *marks, bool recorded);
 /* The commands of the newest frame, which would set `mark`, never run. */
 DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark);
 /* For recorded plans: memory that their commands copy into slots that are not mapped; a batch into its slot, by these

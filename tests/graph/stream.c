@@ -606,8 +606,9 @@ static void test_robbed_mirror(dit_job *const *jobs) {
     diti_stream_client *clients[JOBS];
     int i;
     for (i = 0; i < JOBS; i++) {
-        clients[i] = &jobs[i]->shares[0]->program.plan->streaming;
-        diti_stream_begin(clients[i], true);
+        diti_plan *plan = jobs[i]->shares[0]->program.plan;
+        clients[i] = &plan->streaming;
+        diti_plan_begin_stream(plan, true);
     }
     CHECK(load_part(clients[0], 0) == DIT_WORKING && load_part(clients[1], 1) == DIT_WORKING);
     CHECK(load_part(clients[0], 0) == DIT_OK);
@@ -762,12 +763,38 @@ static void test_kept_by_frame(engine *app) {
     dit_model_destroy(model);
 }
 
+/* The last frames of a run are dropped, and its job is restarted: it goes on, stepped or recorded, and so does another
+   one, even before it. */
+static void test_dropped_end(engine *app, bool other_first, bool recorded) {
+    dit_model *model = load_with(least, false);
+    dit_job *jobs[JOBS] = {make_job(model, 0), make_job(model, 1)};
+    int i;
+    record_frames(app, jobs[0], 1000, 1, false);
+    CHECK(is_expected(jobs[0], 0));
+    restart(jobs[0], model, 0);
+    for (i = 0; i < 3; i++) drop_commands(app, record_work(app, jobs[0]));
+    restart(jobs[0], model, 0);
+    for (i = 0; i < JOBS; i++) {
+        int job = other_first ? 1 - i : i;
+        if (recorded && !job)
+            record_frames(app, jobs[job], 1000, 2, false);
+        else
+            CHECK(dit_job_wait(jobs[job], 2 * PATIENCE_S * 1000000000ull) == DIT_OK);
+        CHECK(is_expected(jobs[job], job));
+    }
+    dit_job_destroy(jobs[0]);
+    dit_job_destroy(jobs[1]);
+    dit_model_destroy(model);
+}
+
 static void test_unsubmitted(engine *app) {
     uint64_t patience_us = context->device->patience_us;
     int how;
     context->device->patience_us = PATIENCE_S * 1000000u;
     for (how = 0; how < 3; how++) test_encode_beside_frame(app, how);
     test_kept_by_frame(app);
+    test_dropped_end(app, false, false);
+    test_dropped_end(app, true, true);
     context->device->patience_us = patience_us;
 }
 
