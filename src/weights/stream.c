@@ -177,14 +177,16 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, co
     return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
 
-/* Whether the mirror that slots share may be written for a slot: frames that copy from it for another one are finished,
-   and what it has for that one was copied, or is another client's, which fills its slot again. */
-static bool diti_slot_has_mirror(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client) {
+/* Whether the mirror that slots share may be written for a slot: frames that copy from it for another one are finished.
+   What it has for that one and was not copied yet is thrown away, and its slot is filled again: another client's, or
+   the client's own, which was read ahead of what is due. Reading ahead throws nothing of the client's own away. */
+static bool diti_slot_has_mirror(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client,
+                                 bool ahead) {
     diti_stream_slot *other = stream->mirror_for;
     if (slot->mirror.buffer || !client->recorded || !stream->shared_mirror.buffer) return true;
     if (other && other != slot) {
-        if (other->mirrored && other->client == client) return false;
-        if (other->mirrored && other->client) other->client->robbed = true;
+        if (other->mirrored && other->client == client && ahead) return false;
+        if (other->mirrored && other->client && other->client != client) other->client->robbed = true;
         if (other->mirrored) other->client = NULL;
         if (!diti_slot_marked(stream, other)) return false;
     }
@@ -194,10 +196,10 @@ static bool diti_slot_has_mirror(diti_stream *stream, diti_stream_slot *slot, co
 
 /* Takes the slot for a batch of client; what was in it is gone. */
 static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_stream_client *client,
-                                 uint32_t batch, bool wait, dit_error *err) {
+                                 uint32_t batch, bool ahead, bool wait, dit_error *err) {
     dit_result result = diti_slot_idle(stream, slot, client, wait, err);
     if (result != DIT_OK) return result;
-    if (!diti_slot_has_mirror(stream, slot, client)) return DIT_WORKING;
+    if (!diti_slot_has_mirror(stream, slot, client, ahead)) return DIT_WORKING;
     if (slot->client && slot->client != client && !slot->used) slot->client->robbed = true;
     slot->client = client;
     slot->batch = batch;
@@ -353,7 +355,7 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
         if (slot->claimant && slot->claimant != client) return DIT_WORKING;
         if (ahead && slot->client && slot->client != client && !slot->used)
             return DIT_WORKING; /* the other's is due first */
-        result = diti_slot_take(stream, slot, client, batch, wait, err);
+        result = diti_slot_take(stream, slot, client, batch, ahead, wait, err);
         slot->claimant = wait && result == DIT_WORKING ? client : NULL;
     }
     if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;

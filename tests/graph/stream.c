@@ -593,12 +593,11 @@ static void test_recorded(engine *app) {
     dit_model_destroy(model);
 }
 
-/* Loads a part of the first batch that has that slot. */
-static dit_result load_part(diti_stream_client *client, uint32_t slot) {
-    uint64_t bytes = 1000;
+/* Loads so many bytes of the first batch that has that slot. */
+static dit_result load_first(diti_stream_client *client, uint32_t slot, bool ahead, uint64_t bytes) {
     uint32_t batch = 0;
     while (client->batches[batch].slot != slot) batch++;
-    return diti_stream_load(client, batch, false, &bytes, NULL);
+    return diti_stream_load(client, batch, ahead, &bytes, NULL);
 }
 
 /* A job whose half-filled mirror was taken fills it in one go the next time, else two might rob each other for ever. */
@@ -610,8 +609,23 @@ static void test_robbed_mirror(dit_job *const *jobs) {
         clients[i] = &plan->streaming;
         diti_plan_begin_stream(plan, true);
     }
-    CHECK(load_part(clients[0], 0) == DIT_WORKING && load_part(clients[1], 1) == DIT_WORKING);
-    CHECK(load_part(clients[0], 0) == DIT_OK);
+    CHECK(load_first(clients[0], 0, false, 1000) == DIT_WORKING &&
+          load_first(clients[1], 1, false, 1000) == DIT_WORKING);
+    CHECK(load_first(clients[0], 0, false, 1000) == DIT_OK);
+}
+
+/* What was read ahead makes room for what is due, in whole or in part, and not the other way round. */
+static void test_mirror_ahead(dit_job *job) {
+    diti_plan *plan = job->shares[0]->program.plan;
+    uint64_t ahead;
+    for (ahead = 1000; ahead; ahead = ahead == 1000 ? UINT64_MAX : 0) {
+        diti_plan_begin_stream(plan, true);
+        CHECK(load_first(&plan->streaming, 1, true, ahead) == (ahead == 1000 ? DIT_WORKING : DIT_OK));
+        CHECK(load_first(&plan->streaming, 0, false, 1000) == DIT_WORKING);
+        CHECK(load_first(&plan->streaming, 1, true, UINT64_MAX) == DIT_WORKING);
+        CHECK(load_first(&plan->streaming, 0, false, UINT64_MAX) == DIT_OK);
+        CHECK(load_first(&plan->streaming, 1, true, UINT64_MAX) == DIT_WORKING);
+    }
 }
 
 /* Slots that have no room for a mirror each share one, and jobs that are recorded in turns both end. */
@@ -635,6 +649,7 @@ static void test_shared_mirror(engine *app) {
     CHECK(model && model->stream->shared_mirror.buffer && !model->stream->slots[0].mirror.buffer &&
           !model->stream->slots[1].mirror.buffer);
     CHECK(model && model->stream->shared_mirror.size == model->stream->slot_bytes);
+    if (jobs[0]) test_mirror_ahead(jobs[0]);
     if (jobs[0] && jobs[1]) test_robbed_mirror(jobs);
     for (i = 0; i < JOBS; i++) dit_job_destroy(jobs[i]);
     dit_model_destroy(model);
