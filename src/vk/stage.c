@@ -98,6 +98,10 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
     return result < 0 || value <= stage->finished ? result : DIT_WORKING;
 }
 
+DIT_INTERNAL bool diti_stage_lost(const diti_stage *stage, uint64_t value) {
+    return value > stage->submitted && !stage->buffers[stage->current].open;
+}
+
 /* The copies behind it come after those before it, which may have written the same bytes for nobody to read: the host
    waited for them, but has made nothing visible. */
 static void diti_stage_barrier(const diti_stage *stage, VkCommandBuffer commands) {

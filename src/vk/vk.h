@@ -798,6 +798,9 @@ DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDevic
 DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
 /* Submits what value needs. Without wait DIT_WORKING while it is not reached. */
 DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err);
+/* Whether the copies of value were lost with a submission that failed. Ask at once: the next submission has the value,
+   too. */
+DIT_INTERNAL bool diti_stage_lost(const diti_stage *stage, uint64_t value);
 
 /* --- pipelines: created on first use, shared by everything on the device --- */
 /* stated: bit i: constants[i] is. Values of the others make no difference. */

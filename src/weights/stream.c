@@ -341,6 +341,18 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
     return stream->stage && !slot->mirrored ? diti_stage_submit(stream->stage, err) : DIT_OK;
 }
 
+/* A submission that fails may lose copies of several slots. Their weights are read again, and nothing waits for the
+   copies. */
+static void diti_stream_drop_lost(diti_stream *stream) {
+    uint32_t i;
+    for (i = 0; i < diti_stream_slot_count(stream) && stream->stage; i++) {
+        diti_stream_slot *slot = &stream->slots[i];
+        if (!diti_stage_lost(stream->stage, slot->written)) continue;
+        slot->client = NULL;
+        slot->written = 0;
+    }
+}
+
 static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, bool ahead, bool wait, uint64_t *bytes,
                                    dit_error *err) {
     diti_stream *stream = client->stream;
@@ -358,12 +370,15 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
         result = diti_slot_take(stream, slot, client, batch, ahead, wait, err);
         slot->claimant = wait && result == DIT_WORKING ? client : NULL;
     }
-    if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
-    before = *bytes;
-    scope = diti_trace_open(stream->device->trace, DITI_TRACK_LOAD, "stream weights");
-    result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
-    diti_trace_close(&scope, (double)(before - *bytes));
-    if (result < 0) slot->client = NULL;
+    if (result == DIT_OK && *bytes == 0) return DIT_WORKING;
+    if (result == DIT_OK) {
+        before = *bytes;
+        scope = diti_trace_open(stream->device->trace, DITI_TRACK_LOAD, "stream weights");
+        result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
+        diti_trace_close(&scope, (double)(before - *bytes));
+        if (result < 0) slot->client = NULL;
+    }
+    if (result < 0) diti_stream_drop_lost(stream);
     return result;
 }
 

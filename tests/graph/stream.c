@@ -1102,6 +1102,50 @@ static void test_host_budget(void) {
     }
 }
 
+/* ---- Copies whose submission fails ---- */
+
+static struct refused {
+    VkResult(VKAPI_PTR *submit)(VkQueue, uint32_t, const VkSubmitInfo *, VkFence);
+    VkSemaphore timeline; /* of the copies */
+    int left;             /* until one fails */
+} refused;
+
+static VKAPI_ATTR VkResult VKAPI_CALL refuse_copy(VkQueue queue, uint32_t count, const VkSubmitInfo *info,
+                                                  VkFence fence) {
+    if (count && info->signalSemaphoreCount && info->pSignalSemaphores[0] == refused.timeline && refused.left &&
+        --refused.left == 0)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    return refused.submit(queue, count, info, fence);
+}
+
+/* A job's copies fail at some place of the run, and then another job's, with which the first one's would have gone. */
+static void test_refused_copies(void) {
+    dit_model *model;
+    dit_job *jobs[JOBS];
+    int i;
+    if (!begin("rung=base,mapped=0,staging=8K,gflop_ns=100000000", false)) return;
+    model = load_with(least, false);
+    for (i = 0; i < JOBS; i++) jobs[i] = make_job(model, i);
+    refused.submit = context->device->vk.QueueSubmit;
+    refused.timeline = model->stream->stage->timeline;
+    context->device->vk.QueueSubmit = refuse_copy;
+    for (i = 1; i < 80; i += 13) {
+        refused.left = i;
+        CHECK(dit_job_wait(jobs[0], UINT64_MAX) == DIT_ERROR_OUT_OF_HOST_MEMORY);
+        restart(jobs[0], model, 0);
+        if (!CHECK(dit_job_wait(jobs[0], 10000000000ull) == DIT_OK && is_expected(jobs[0], 0))) return;
+        restart(jobs[0], model, 0);
+    }
+    CHECK(load_first(&jobs[0]->shares[0]->program.plan->streaming, 0, false, 1000) == DIT_WORKING);
+    refused.left = 1;
+    CHECK(load_first(&jobs[1]->shares[0]->program.plan->streaming, 1, false, UINT64_MAX) ==
+          DIT_ERROR_OUT_OF_HOST_MEMORY);
+    for (i = 0; i < JOBS; i++) CHECK(finish(jobs[i]) && is_expected(jobs[i], i));
+    for (i = 0; i < JOBS; i++) dit_job_destroy(jobs[i]);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+}
+
 /* Nothing is mapped and nothing else is asked for; in the end the device is lost while it streams. */
 static void test_own_queue(void) {
     dit_model *model;
@@ -1116,6 +1160,7 @@ static void test_own_queue(void) {
     dit_model_destroy(model);
     dit_context_destroy(context);
     test_host_budget();
+    test_refused_copies();
 }
 
 /* ---- Sizes, from headers alone ---- */
