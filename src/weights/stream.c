@@ -468,28 +468,31 @@ static dit_result diti_mirror_make(diti_stream *stream, VkDeviceSize bytes, diti
                                      "run the job by dit_job_step, which copies in pieces", out, err);
 }
 
-/* A mirror of each slot, so that one is filled while frames copy from another; where the host has no room for them, one
-   for all. */
-static dit_result diti_stream_add_mirrors(diti_stream *stream, dit_error *err) {
+/* Mirrors of the first slots, each its own or none, and one for all others that there are. */
+static dit_result diti_stream_add_mirrors(diti_stream *stream, bool each, dit_error *err) {
     VkDeviceSize shared = stream->sizes.experts ? stream->sizes.expert : 0;
-    bool each = DITI_STREAM_SLOTS * stream->slot_bytes + shared <= diti_memory_host_room(stream->device);
-    uint32_t i;
-    if (!each && shared < stream->slot_bytes) shared = stream->slot_bytes;
-    if (shared) DITI_TRY(diti_mirror_make(stream, shared, &stream->shared_mirror, err));
-    for (i = 0; i < DITI_STREAM_SLOTS && each; i++)
-        DITI_TRY(diti_mirror_make(stream, stream->slot_bytes, &stream->slots[i].mirror, err));
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
-    diti_stream *stream = client->stream;
     dit_result result = DIT_OK;
     uint32_t i;
+    if (!each && shared < stream->slot_bytes) shared = stream->slot_bytes;
+    if (shared) result = diti_mirror_make(stream, shared, &stream->shared_mirror, err);
+    for (i = 0; i < DITI_STREAM_SLOTS && each && result >= 0; i++)
+        result = diti_mirror_make(stream, stream->slot_bytes, &stream->slots[i].mirror, err);
+    if (result >= 0) return result;
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) diti_buffer_destroy(stream->device, &stream->slots[i].mirror);
+    diti_buffer_destroy(stream->device, &stream->shared_mirror);
+    return result;
+}
+
+/* With a mirror of each slot one is filled while frames copy from another. Where the host has no room for them, which
+   it may not say before it refuses one, there is one for all. */
+DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
+    diti_stream *stream = client->stream;
+    VkDeviceSize bytes = DITI_STREAM_SLOTS * stream->slot_bytes + (stream->sizes.experts ? stream->sizes.expert : 0);
+    dit_result result = DIT_OK;
     diti_client_enter(client);
-    if (stream->stage && !diti_slot_mirror(stream, &stream->slots[0])->buffer)
-        result = diti_stream_add_mirrors(stream, err);
-    for (i = 0; i < DITI_STREAM_SLOTS && result < 0; i++) diti_buffer_destroy(stream->device, &stream->slots[i].mirror);
-    if (result < 0) diti_buffer_destroy(stream->device, &stream->shared_mirror);
+    if (stream->stage && !diti_slot_mirror(stream, &stream->slots[0])->buffer &&
+        (bytes > diti_memory_host_room(stream->device) || diti_stream_add_mirrors(stream, true, NULL) < 0))
+        result = diti_stream_add_mirrors(stream, false, err);
     diti_stream_leave(stream);
     return result;
 }

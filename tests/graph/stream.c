@@ -1057,6 +1057,50 @@ static void test_little_host_budget(void) {
     engine_end(&app);
 }
 
+/* Nobody knows what the host's heap has left, and the application's allocator refuses the second mirror, or there is
+   memory for one, or for none. */
+static void check_refused_mirrors(engine *app, int how) {
+    dit_model *model = load_with(least, false);
+    dit_job *job = make_job(model, 0);
+    VkDeviceSize limit = context->device->memory_limit, used = memory_used();
+    dit_result result;
+    if (how == 0) app->fail_at = app->calls + 2;
+    if (how != 0) context->device->memory_limit = used + (how == 1 ? model->stream->slot_bytes * 3 / 2 : 0);
+    if (how == 2) {
+        VkCommandBuffer commands = engine_begin_commands(app);
+        result = dit_job_record(job, commands, 1000);
+        drop_commands(app, commands);
+        CHECK(result == DIT_ERROR_OUT_OF_DEVICE_MEMORY && memory_used() == used);
+        CHECK(!model->stream->shared_mirror.buffer && !model->stream->slots[0].mirror.buffer);
+        context->device->memory_limit = limit;
+        restart(job, model, 0);
+    }
+    record_frames(app, job, 1000000, 2, false);
+    context->device->memory_limit = limit;
+    CHECK(is_expected(job, 0));
+    CHECK(!model->stream->shared_mirror.buffer == (how == 2));
+    CHECK(!model->stream->slots[0].mirror.buffer == (how != 2) && !model->stream->slots[1].mirror.buffer == (how != 2));
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
+static void test_refused_mirrors(void) {
+    engine app = {0};
+    dit_context_desc desc = {0};
+    int how;
+    desc.overrides = "rung=base,mapped=0,staging=1K,gflop_ns=100000000";
+    desc.device_allocator.alloc = engine_alloc;
+    desc.device_allocator.free = engine_free;
+    desc.device_allocator.user = &app;
+    if (engine_make_instance(&app) && engine_make_device(&app, true)) {
+        context = engine_context(&app, &desc);
+        use_model(SMALL);
+        for (how = 0; how < 3; how++) check_refused_mirrors(&app, how);
+        dit_context_destroy(context);
+    }
+    engine_end(&app);
+}
+
 /* Staging buffers of a device with memory of its own shrink to what the budget of their heap leaves. */
 static uint64_t most_pinned;
 
@@ -1219,6 +1263,7 @@ int main(void) {
         test_kept_halves();
         test_early();
         test_little_host_budget();
+        test_refused_mirrors();
         test_mapped_frames();
         test_own_queue();
     }
