@@ -317,6 +317,8 @@ DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan) {
     diti_free(&plan->device->env, plan->streaming.batches);
     diti_free(&plan->device->env, plan->streaming.rows);
     diti_free(&plan->device->env, plan->source_batches);
+    memset(&plan->streaming, 0, sizeof plan->streaming);
+    plan->source_batches = NULL;
 }
 
 DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded) {

@@ -120,6 +120,9 @@ typedef struct diti_plan_memory {
 DIT_INTERNAL uint64_t diti_graph_fetches(const diti_graph *graph);
 /* A run of the plan begins, in which its slices are submitted or recorded; nothing of it is in flight. */
 DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded);
+/* Before the plan is destroyed, or its timeline taken from it: slots wait for that no longer, and the plan is at its
+   end. Nothing of it is in flight. */
+DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan);
 /* For recorded plans, each does nothing where all weights are resident: once before the first frame; before a slice,
    diti_plan_load and what its slot needs (DIT_WORKING: the slice is not to be recorded yet); at the end of every frame,
    empty ones too. */

@@ -25,7 +25,6 @@ DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err)
 /* diti_stream_claim for a plan. */
 DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
                                               dit_error *err);
-DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* call before the plan is destroyed */
 /* Creates the pool that has room for the descriptor sets of all slices. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
 /* Allocates and writes the descriptor sets that a slice binds and that are not there yet. */

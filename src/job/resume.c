@@ -250,6 +250,7 @@ DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double t
 /* The rest of the old plan, for the new one: an application may wait for its timeline. */
 static void diti_resume_leave_plan(diti_share *share, diti_plan *rest) {
     memset(rest, 0, sizeof *rest);
+    diti_plan_forget_stream(share->program.plan);
     rest->device = share->program.plan->device;
     rest->timeline.semaphore = share->program.plan->timeline.semaphore;
     rest->timeline.submitted = share->program.plan->timeline.submitted;

@@ -1146,6 +1146,53 @@ static void test_host_budget(void) {
     }
 }
 
+/* ---- A split job that cannot go on without a device ---- */
+
+/* The device that is left has no memory for the whole job. Its plan is gone then, and so is the timeline that slots of
+   that device waited for; another job streams there. */
+static void test_failed_resume(void) {
+    dit_context_desc desc = {0};
+    dit_job_desc split;
+    dit_model *model;
+    dit_job *job = NULL, *other;
+    dit_result result = DIT_WORKING;
+    dit_status status = {0};
+    dit_error err = {0};
+    VkDeviceSize limit;
+    int i;
+    desc.devices = "0,0";
+    desc.overrides = "rung=base,gflop_ns=100000000";
+    if (dit_context_create(&desc, &context, &err) == DIT_ERROR_UNSUPPORTED_DEVICE) {
+        printf("skipped: %s\n", err.message);
+        return;
+    }
+    if (!CHECK_MESSAGE(context, "%s", err.message)) return;
+    use_model(SMALL);
+    model = load_with(resident - 1, false); /* so little is streamed that it stays in its slot */
+    other = make_job(model, 0);
+    split = describe(model, 0);
+    split.guidance.scale = 4;
+    split.steps = 10;
+    split.split = "cfg2";
+    split.resume_on_loss = true;
+    CHECK_MESSAGE(dit_job_create(context, &split, &job, &err) == DIT_OK, "%s", err.message);
+    while (job && result == DIT_WORKING && status.step < 2) {
+        result = dit_job_step(job, 1000);
+        dit_job_status(job, &status, NULL);
+    }
+    limit = context->device->memory_limit;
+    context->device->memory_limit = memory_used();
+    context->devices[1]->fail_submit_after = (uint32_t)context->devices[1]->submits + 1;
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+    context->device->memory_limit = limit;
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) CHECK(!model->stream->slots[i].reader);
+    dit_job_destroy(job);
+    CHECK(finish(other) && is_expected(other, 0));
+    dit_job_destroy(other);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+}
+
 /* ---- Copies whose submission fails ---- */
 
 static struct refused {
@@ -1262,6 +1309,7 @@ int main(void) {
         test_staged();
         test_kept_halves();
         test_early();
+        test_failed_resume();
         test_little_host_budget();
         test_refused_mirrors();
         test_mapped_frames();
