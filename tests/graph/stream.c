@@ -1149,7 +1149,7 @@ static void test_host_budget(void) {
 /* ---- A split job that cannot go on without a device ---- */
 
 /* The device that is left has no memory for the whole job. Its plan is gone then, and so is the timeline that slots of
-   that device waited for; another job streams there. */
+   that device waited for; the job answers what it is asked, and another one streams there. */
 static void test_failed_resume(void) {
     dit_context_desc desc = {0};
     dit_job_desc split;
@@ -1157,6 +1157,8 @@ static void test_failed_resume(void) {
     dit_job *job = NULL, *other;
     dit_result result = DIT_WORKING;
     dit_status status = {0};
+    dit_counters counters;
+    dit_output output;
     dit_error err = {0};
     VkDeviceSize limit;
     int i;
@@ -1175,6 +1177,7 @@ static void test_failed_resume(void) {
     split.steps = 10;
     split.split = "cfg2";
     split.resume_on_loss = true;
+    split.preview_interval = 1;
     CHECK_MESSAGE(dit_job_create(context, &split, &job, &err) == DIT_OK, "%s", err.message);
     while (job && result == DIT_WORKING && status.step < 2) {
         result = dit_job_step(job, 1000);
@@ -1186,6 +1189,10 @@ static void test_failed_resume(void) {
     CHECK(dit_job_wait(job, UINT64_MAX) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
     context->device->memory_limit = limit;
     for (i = 0; i < DITI_STREAM_SLOTS; i++) CHECK(!model->stream->slots[i].reader);
+    dit_job_get_counters(job, &counters);
+    CHECK(counters.dispatches == 0);
+    dit_job_status(job, &status, NULL);
+    CHECK(status.preview_id && dit_job_preview(job, &output) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
     dit_job_destroy(job);
     CHECK(finish(other) && is_expected(other, 0));
     dit_job_destroy(other);
