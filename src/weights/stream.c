@@ -178,8 +178,8 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, co
 }
 
 /* Whether the mirror that slots share may be written for a slot: frames that copy from it for another one are finished.
-   What it has for that one and was not copied yet is thrown away, and its slot is filled again: another client's, or
-   the client's own, which was read ahead of what is due. Reading ahead throws nothing of the client's own away. */
+   Weights that it still has for the other one are thrown away, and read again later: another client's, or the client's
+   own, which were read ahead of those that are due. Reading ahead throws nothing of the client's own away. */
 static bool diti_slot_has_mirror(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client,
                                  bool ahead) {
     diti_stream_slot *other = stream->mirror_for;
@@ -443,8 +443,9 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, const diti_buffe
     diti_client_enter(client);
     for (i = 0; i < diti_stream_slot_count(client->stream); i++) {
         diti_stream_slot *slot = &client->stream->slots[i];
-        if (slot->client == client) slot->client = NULL; /* thrown away frames have copied nothing into it */
-        if (slot->marks == marks) slot->marks = NULL;    /* and set no mark */
+        /* frames that were thrown away have copied nothing into the slot, and set no mark */
+        if (slot->client == client) slot->client = NULL;
+        if (slot->marks == marks) slot->marks = NULL;
     }
     client->recorded = recorded;
     diti_stream_leave(client->stream);

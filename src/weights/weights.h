@@ -475,7 +475,7 @@ typedef struct diti_stream_slot {
     const diti_buffer *marks;
     uint32_t mark;       /* value of the word in marks when the last frame that reads the slot is finished */
     uint64_t awaited_us; /* since when a plan that is submitted waits for that frame; 0: none does */
-    const diti_stream_client *claimant; /* who waits for the slot, and gets it before all others; NULL: nobody does */
+    const diti_stream_client *claimant; /* the plan that waits for the slot, and has it first; NULL: none */
 } diti_stream_slot;
 typedef struct diti_stream_sizes {
     VkDeviceSize slot, piece; /* slot: enough for the largest matrix; piece: least that can be read at once */
@@ -517,7 +517,7 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t b
 DIT_INTERNAL void diti_stream_release(diti_stream_client *client, uint32_t batch, bool submitted);
 /* The client goes, and with it the marks of its frames. */
 DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buffer *marks);
-/* A run begins, whose slices are submitted or recorded; nothing of the client is in flight, and frames of the run before
+/* A run begins, whose slices are submitted or recorded. Nothing of the client is in flight: frames of the run before
    that have not run never do. */
 DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, const diti_buffer *marks, bool recorded);
 /* The commands of the newest frame, which would set `mark`, never run. */

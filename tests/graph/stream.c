@@ -614,7 +614,7 @@ static void test_robbed_mirror(dit_job *const *jobs) {
     CHECK(load_first(clients[0], 0, false, 1000) == DIT_OK);
 }
 
-/* What was read ahead makes room for what is due, in whole or in part, and not the other way round. */
+/* Weights that were read ahead, in whole or in part, make room for those that are due, and not the other way round. */
 static void test_mirror_ahead(dit_job *job) {
     diti_plan *plan = job->shares[0]->program.plan;
     uint64_t ahead;
@@ -1161,7 +1161,7 @@ static void test_failed_resume(void) {
     dit_output output;
     dit_error err = {0};
     VkDeviceSize limit;
-    int i;
+    uint32_t i;
     desc.devices = "0,0";
     desc.overrides = "rung=base,gflop_ns=100000000";
     if (dit_context_create(&desc, &context, &err) == DIT_ERROR_UNSUPPORTED_DEVICE) {
