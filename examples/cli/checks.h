@@ -194,11 +194,28 @@ static bool names_output(const options *o, const char *path) {
     return false;
 }
 
-/* No output may be another one or an input. The number of pictures must be known. */
-static int check_overwriting(const app *a) {
+/* The next of --ref-image's paths, which have | between them; false at their end. */
+static bool next_reference(const char **at, char path[PATH_SIZE]) {
+    const size_t length = *at ? strcspn(*at, "|") : 0;
+    if (!*at || !**at) return false;
+    snprintf(path, PATH_SIZE, "%.*s", (int)length, *at);
+    *at += length + ((*at)[length] == '|');
+    return true;
+}
+
+enum { MOST_INPUTS = 18 + MOST_REFERENCES + LORA_MOST };
+
+typedef struct input_list {
+    named_path paths[MOST_INPUTS];
+    uint32_t count;
+    char references[MOST_REFERENCES][PATH_SIZE];
+} input_list;
+
+/* What a request reads. Its model's path and its LoRAs must be known. */
+static void list_inputs(const app *a, input_list *out) {
     const options *o = &a->o;
-    const char *plan = o->split && o->split[0] == '@' ? o->split + 1 : NULL;
-    const named_path inputs[] = {{"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
+    const char *plan = o->split && o->split[0] == '@' ? o->split + 1 : NULL, *at = o->references;
+    const named_path single[] = {{"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
                                  {"--diffusion-model", o->diffusion_model},
                                  {"--clip-l", o->clip_l},
                                  {"--clip-g", o->clip_g},
@@ -216,11 +233,28 @@ static int check_overwriting(const app *a) {
                                  {"--repeat-from", o->repeat_from},
                                  {"--batch", o->batch && strcmp(o->batch, "-") ? o->batch : NULL},
                                  {"--split", plan}};
+    uint32_t i;
+    memcpy(out->paths, single, sizeof single);
+    out->count = sizeof single / sizeof single[0];
+    for (i = 0; i < MOST_REFERENCES && next_reference(&at, out->references[i]); i++) {
+        out->paths[out->count].option = "--ref-image";
+        out->paths[out->count++].path = out->references[i];
+    }
+    for (i = 0; i < a->loras.count; i++) {
+        out->paths[out->count].option = "--lora";
+        out->paths[out->count++].path = a->loras.items[i].path;
+    }
+}
+
+/* No output may be another one or an input. The number of pictures must be known. */
+static int check_overwriting(const app *a) {
+    const options *o = &a->o;
     const bool clips = !o->encode_prompt && makes_clip(a), numbered = clips && writes_numbered(a);
     const size_t length = o->output ? strlen(o->output) + 32 : 1;
     const size_t each = numbered ? most_frames(a) : 1, all = o->encode_prompt ? 0 : a->r.count * each;
     named_path *outputs = calloc(all + 5, sizeof *outputs);
     char *paths = malloc(all * length + 1), why[2 * PATH_SIZE], clip_path[PATH_SIZE];
+    input_list inputs;
     size_t count = 0, i;
     int code = outputs && paths ? EXIT_GOOD : complain(EXIT_MEMORY, "out of memory");
     if (!code && numbered && all > CLIP_MOST_FRAMES)
@@ -243,7 +277,8 @@ static int check_overwriting(const app *a) {
         outputs[count + 2].option = "--trace", outputs[count + 2].path = o->trace;
         outputs[count + 3].option = "--encode-prompt", outputs[count + 3].path = o->encode_prompt;
         outputs[count + 4].option = "--grid", outputs[count + 4].path = o->grid;
-        if (find_overwritten(outputs, count + 5, inputs, sizeof inputs / sizeof inputs[0], why, sizeof why))
+        list_inputs(a, &inputs);
+        if (find_overwritten(outputs, count + 5, inputs.paths, inputs.count, why, sizeof why))
             code = complain(EXIT_USAGE, "%s", why);
     }
     free(outputs);

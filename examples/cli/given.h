@@ -232,20 +232,17 @@ static void name_references(app *a) {
 static int read_references(app *a) {
     const char *at = a->o.references;
     const picture nothing = {0};
-    while (at && *at) {
-        const size_t length = strcspn(at, "|");
+    char path[PATH_SIZE];
+    while (next_reference(&at, path)) {
         picture *p = &a->r.reference_pictures[a->r.reference_count];
-        char path[PATH_SIZE];
         int code;
         if (a->r.reference_count == MOST_REFERENCES)
             return complain(EXIT_USAGE, "--ref-image: more than %d pictures", MOST_REFERENCES);
-        snprintf(path, sizeof path, "%.*s", (int)length, at);
         code = read_picture("--ref-image", path, &nothing, p);
         if (code) return code;
         a->r.reference_images[a->r.reference_count] = image_of(p);
         a->r.references[a->r.reference_count].frames = &a->r.reference_images[a->r.reference_count];
         a->r.reference_count++;
-        at += length + (at[length] == '|');
     }
     return EXIT_GOOD;
 }

@@ -727,25 +727,32 @@ static void test_overwriting(void) {
                                            {"--trace", "start.png", NULL, NULL},
                                            {"-o", "start.png", NULL, NULL},
                                            {"--latent-out", "hard.png", NULL, NULL},
-                                           {"--trace", "tokenizer/spiece.model", NULL, NULL}};
+                                           {"--trace", "tokenizer/spiece.model", NULL, NULL},
+                                           {"--latent-out", "my_lora.safetensors", NULL, NULL},
+                                           {"--trace", "sub/../tagged.safetensors", NULL, NULL}};
     static char paths[4][320];
-    size_t size = 0, kept = 0;
+    size_t size = 0, kept = 0, lora_size = 0;
     unsigned char *bytes = load("tests/corpus/picture/png_rgb", &size),
-                  *tokens = load(MODEL "/tokenizer/spiece.model", &kept), *after;
+                  *tokens = load(MODEL "/tokenizer/spiece.model", &kept),
+                  *lora = load("tests/fixtures/lora_pixart_sigma/lora/adapter_model.safetensors", &lora_size), *after;
     struct stat info;
     outcome o;
-    if (!CHECK(bytes && tokens)) return;
+    if (!CHECK(bytes && tokens && lora)) return;
     CHECK(mkdir(in_work("sub"), 0700) == 0 && mkdir(in_work("real"), 0700) == 0 &&
           mkdir(in_work("tokenizer"), 0700) == 0);
     store(in_work("start.png"), bytes, size);
     store(in_work("tokenizer/spiece.model"), tokens, kept);
+    store(in_work("my_lora.safetensors"), lora, lora_size);
+    store(in_work("tagged.safetensors"), lora, lora_size);
     CHECK(symlink("real/one.png", in_work("dangling.png")) == 0 && symlink("start.png", in_work("to_start.png")) == 0 &&
           link(in_work("start.png"), in_work("hard.png")) == 0);
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        char *args[32] = {"dit", QUICK, "-b", "2", "-q"};
+        char *args[40] = {"dit", QUICK, "-b", "2", "-q"};
         int n = 14;
         args[n++] = "-i", args[n++] = (char *)in_work("to_start.png");
         args[n++] = "--tokenizer", args[n++] = (char *)in_work("tokenizer");
+        args[n++] = "--lora", args[n++] = (char *)in_work("my_lora.safetensors:0.5");
+        args[n++] = "-p", args[n++] = "x<lora:tagged:1>", args[n++] = "--lora-dir", args[n++] = work;
         args[n++] = "-o", args[n++] = "/dev/null";
         for (int k = 0; k < 4 && pairs[i][k]; k++) {
             snprintf(paths[k], sizeof paths[k], "%s/%s", work, pairs[i][k]);
@@ -756,10 +763,18 @@ static void test_overwriting(void) {
                           (strstr(o.err, "same file") || strstr(o.err, "a file of --tokenizer")),
                       "%s and %s", pairs[i][1], pairs[i][3] ? pairs[i][3] : "an input");
     }
+#define REFERRED "-m", KLEIN, "-p", "x", "-q", "--steps", "1", "-r", (char *)in_work("start.png"), "-r"
+    store(in_work("second.png"), bytes, size);
+    check_refusal(RUN(REFERRED, (char *)in_work("second.png"), "-o", (char *)in_work("hard.png")), 2,
+                  "same file as --ref-image");
+    check_refusal(RUN(REFERRED, (char *)in_work("second.png"), "--latent-out", (char *)in_work("second.png")), 2,
+                  "same file as --ref-image");
+    check_refusal(RUN(REFERRED, (char *)in_work("second.png"), "--encode-prompt", (char *)in_work("second.png")), 2,
+                  "same file as --ref-image");
     after = load(in_work("start.png"), &kept);
     CHECK(after && kept == size && memcmp(after, bytes, size) == 0);
     CHECK(!exists(in_work("one.png")) && !exists(in_work("one")) && !exists(in_work("s_2.png")));
-    free(bytes), free(tokens), free(after);
+    free(bytes), free(tokens), free(lora), free(after);
     bytes = load(BUNDLED, &size);
     store(in_work("my.gguf"), bytes, size);
     free(bytes);
