@@ -154,14 +154,25 @@ static void side_slow_down(side *s, bool slow) {
     }
 }
 
-/* From options to a job that is ready to run. captures: in slices of one op. */
-static int side_open(side *s, bool captures) {
+/* Checks a request before any work: its options, what it reads, and that no output replaces an input. */
+static int side_check(side *s, const named_path *outputs, size_t count) {
+    input_list inputs;
+    char why[2 * PATH_SIZE];
     int code = take_loras(&s->a.o, &s->a.loras);
-    s->captures = captures;
     if (!code) code = check_request(&s->a);
     if (!code && s->a.r.count > 1) code = complain(EXIT_USAGE, "--batch-count: pictures are compared one at a time");
     if (!code && (s->a.o.serve || s->a.o.batch)) code = complain(EXIT_USAGE, "--serve and --batch compare nothing");
-    if (!code) code = side_context(s);
+    if (code) return code;
+    list_inputs(&s->a, &inputs);
+    return find_overwritten(outputs, count, inputs.paths, inputs.count, why, sizeof why)
+               ? complain(EXIT_USAGE, "%s", why)
+               : EXIT_GOOD;
+}
+
+/* From a request that was checked to a job that is ready to run. captures: in slices of one op. */
+static int side_open(side *s, bool captures) {
+    int code = side_context(s);
+    s->captures = captures;
     if (!code && captures) side_slow_down(s, true);
     if (!code) code = prepare(&s->a);
     if (!code) {

@@ -80,17 +80,38 @@ static int take_sheet_options(int argc, char **argv, table *t) {
 
 /* ---- pictures ---- */
 
-/* The next row's request: context and model stay, and the plan where it fits. */
-static int next_request(side *s, const char *row) {
-    int code;
-    end_request(&s->a);
+/* Where the sheet's picture goes: beside FILE.html, or to FILE.png. */
+static bool table_picture_path(const table *t, char *out, size_t size) {
+    const char *dot = strrchr(base_name(t->output), '.');
+    const int stem = dot ? (int)(dot - t->output) : (int)strlen(t->output);
+    return snprintf(out, size, "%.*s.png", stem, t->output) < (int)size;
+}
+
+static int check_row(const table *t, side *s, uint32_t row) {
+    char picture[PATH_SIZE] = "";
+    const named_path outputs[] = {{"--output", t->output}, {"the picture of --output", t->output ? picture : NULL}};
     if (s->a.o.class_name)
-        s->a.o.class_name = row;
+        s->a.o.class_name = t->rows[row];
     else
-        s->a.o.prompt = row;
-    code = take_loras(&s->a.o, &s->a.loras);
-    if (!code) code = check_request(&s->a);
-    return code ? code : prepare(&s->a);
+        s->a.o.prompt = t->rows[row];
+    if (t->output && !table_picture_path(t, picture, sizeof picture))
+        return complain(EXIT_OUTPUT, "%s: the name is too long", t->output);
+    return side_check(s, outputs, t->output && !strcmp(picture, t->output) ? 1 : 2);
+}
+
+/* Checks all requests of a column before anything runs. */
+static int check_column(table *t, uint32_t k) {
+    side s;
+    uint32_t r;
+    int code;
+    memset(&s, 0, sizeof s);
+    code = side_options(&s, t->columns[k].flags, t->common, t->common_count);
+    for (r = 0; r < t->row_count && !code; r++) {
+        code = check_row(t, &s, r);
+        end_request(&s.a);
+    }
+    side_close(&s);
+    return code;
 }
 
 static int fill_cell(side *s, cell *out) {
@@ -118,16 +139,10 @@ static int fill_column(table *t, uint32_t k) {
     int code;
     memset(&s, 0, sizeof s);
     code = side_options(&s, column->flags, t->common, t->common_count);
-    for (r = 0; r < t->row_count && !code; r++) {
-        if (r) {
-            code = next_request(&s, t->rows[r]);
-        } else {
-            if (s.a.o.class_name)
-                s.a.o.class_name = t->rows[0];
-            else
-                s.a.o.prompt = t->rows[0];
-            code = side_open(&s, false);
-        }
+    for (r = 0; r < t->row_count && !code; r++) { /* context and model stay, and the plan where it fits */
+        if (r) end_request(&s.a);
+        code = check_row(t, &s, r);
+        if (!code) code = r ? prepare(&s.a) : side_open(&s, false);
         if (!code) code = fill_cell(&s, &t->cells[r][k]);
     }
     if (!code) {
@@ -345,12 +360,10 @@ static void json_table(parameter_text *out, const table *t, bool pictures) {
 static int write_sheet(const table *t) {
     parameter_text text = {0};
     char path[PATH_SIZE];
-    const char *dot = strrchr(base_name(t->output), '.');
-    int code = EXIT_GOOD, stem = dot ? (int)(dot - t->output) : (int)strlen(t->output);
-    if (snprintf(path, sizeof path, "%.*s.png", stem, t->output) >= (int)sizeof path)
-        return complain(EXIT_OUTPUT, "%s: the name is too long", t->output);
+    int code;
+    table_picture_path(t, path, sizeof path);
     code = write_table_picture(t, path);
-    if (code || (dot && !strcmp(dot, ".png"))) return code;
+    if (code || !strcmp(path, t->output)) return code;
     json_table(&text, t, true);
     if (!text.at) return complain(EXIT_MEMORY, "out of memory for the sheet");
     code = write_page(t->output, (const char *)compare_sheet_page, text.at);
@@ -363,6 +376,7 @@ static int sheet_main(int argc, char **argv) {
     parameter_text text = {0};
     uint32_t r, k;
     int code = take_sheet_options(argc, argv, &t);
+    for (k = 0; k < t.column_count && !code; k++) code = check_column(&t, k);
     for (k = 0; k < t.column_count && !code; k++) code = fill_column(&t, k);
     if (!code) compare_cells(&t);
     if (!code && t.output) code = write_sheet(&t);

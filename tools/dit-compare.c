@@ -283,16 +283,31 @@ static bool steps_differ(const comparison *c) {
     return a->shape.steps != b->shape.steps;
 }
 
-static int open_sides(comparison *c, compare_options *o) {
+/* All is checked before the first configuration is loaded. */
+static int check_sides(comparison *c, compare_options *o) {
+    const named_path outputs[] = {{"--dump", o->dump}, {"--dump-statistics", o->statistics}, {"--output", o->output}},
+                     against = {"--against", o->against};
     const char *flags[2];
-    uint32_t k, i;
+    char why[2 * PATH_SIZE];
+    uint32_t k;
     int code = EXIT_GOOD;
     flags[0] = o->a ? o->a : "";
     flags[1] = o->b ? o->b : "";
     for (k = 0; k < c->side_count && !code; k++) {
         c->sides[k].title = flags[k];
         code = side_options(&c->sides[k], flags[k], o->common, o->common_count);
-        if (!code) code = side_open(&c->sides[k], true);
+        if (!code) code = side_check(&c->sides[k], outputs, DITI_COUNT(outputs));
+    }
+    if (!code && find_overwritten(outputs, DITI_COUNT(outputs), &against, 1, why, sizeof why))
+        code = complain(EXIT_USAGE, "%s", why);
+    return code;
+}
+
+static int open_sides(comparison *c) {
+    uint32_t k, i;
+    int code = EXIT_GOOD;
+    for (k = 0; k < c->side_count && !code; k++) {
+        code = side_open(&c->sides[k], true);
         if (!code) code = side_list(&c->sides[k]);
     }
     if (code || c->side_count < 2) return code;
@@ -309,7 +324,8 @@ static int open_sides(comparison *c, compare_options *o) {
 }
 
 static int compare_runs(comparison *c, compare_options *o) {
-    int code = open_sides(c, o);
+    int code = check_sides(c, o);
+    if (!code) code = open_sides(c);
     if (!code && o->list) return list_ops(&c->sides[0]), EXIT_GOOD;
     if (!code) code = choose_ops(c, o);
     if (!code && o->against) code = reference_open(&c->reference, o->against, &c->sides[0]);

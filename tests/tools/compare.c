@@ -657,6 +657,40 @@ static void test_refusals(void) {
     }
 }
 
+/* No output may be an input; what is there stays as it is. */
+static void test_overwriting(void) {
+    static const struct {
+        const char *line, *words;
+    } wrong[] = {{"-m $WORK/mm.gguf --dump $WORK/mm.gguf", "it is the same file as --model, which would be lost"},
+                 {"-m $WORK/mm.gguf --dump-statistics $WORK/./mm.gguf", "as --model"},
+                 {"-m $WORK/mm.gguf --a \"\" --b \"\" -o $WORK/mm.html", "--output"},
+                 {"--a \"-m $WORK/mm.gguf\" --b \"\" -o $WORK/mm.html", "as --model"},
+                 {"--a \"\" --b \"-m $WORK/mm.gguf\" -o $WORK/mm.html", "as --model"},
+                 {"--against $WORK/dd.html -o $WORK/dd.html", "as --against"},
+                 {"-i $WORK/in.png --dump $WORK/in.png", "as --init-img"},
+                 {"--dump $WORK/none --dump-statistics $WORK/none", "--dump and --dump-statistics"}},
+      sheets[] = {{"--column a: --column \"b: -m $WORK/mm.gguf\" --row fox -o $WORK/mm.html", "as --model"},
+                  {"--column \"a: -i $WORK/in.png\" --row fox -o $WORK/in.html", "the picture of --output"},
+                  {"-m tests/fixtures/pipe_pixart_sigma --column a: --row owl --row \"<lora:lora.png:1> fox\" "
+                   "--lora-dir $WORK -o $WORK/lora.html",
+                   "as --lora"}};
+    size_t i;
+    CHECK(
+        shell("cp models/emoji-q8_0.gguf $WORK/mm.gguf && cp tests/corpus/picture/png_rgb $WORK/in.png && "
+              "cp tests/fixtures/lora_pixart_sigma/lora/adapter_model.safetensors $WORK/lora.png && cd $WORK && "
+              "ln mm.gguf mm.html && echo dump >dd.html && sha256sum mm.gguf mm.html in.png dd.html lora.png >sums") ==
+        0);
+    for (i = 0; i < DITI_COUNT(wrong) + DITI_COUNT(sheets); i++) {
+        const bool sheet = i >= DITI_COUNT(wrong);
+        const char *line = sheet ? sheets[i - DITI_COUNT(wrong)].line : wrong[i].line;
+        int code = shell("build/dit-compare %s --steps 1 -W 64 -H 64 %s >$WORK/said 2>$WORK/errors",
+                         sheet ? "sheet" : "-p fox", line);
+        CHECK_MESSAGE(code == 2, "%s: exit code %d", line, code);
+        CHECK_MESSAGE(says("errors", sheet ? sheets[i - DITI_COUNT(wrong)].words : wrong[i].words), "%s", line);
+    }
+    CHECK(shell("cd $WORK && sha256sum -c sums >said") == 0);
+}
+
 /* The page in a browser: its search leaves one op of each block, and the plots are drawn. */
 static void test_page(void) {
     CHECK(shell("build/dit-compare --a \"\" --b \"--type i8r\" " EMOJI "-o $WORK/page.html >$WORK/said") == 10);
@@ -697,6 +731,7 @@ int main(int argc, char **argv) {
     }
     test_families();
     test_refusals();
+    test_overwriting();
     test_faults(NULL);
     test_dumps();
     test_statistics();
