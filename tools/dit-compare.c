@@ -85,8 +85,10 @@ static int take_compare_options(int argc, char **argv, compare_options *o) {
             *(bool *)(void *)((char *)o + known->flag) = true;
         } else {
             const char *value = argv[i][length] ? argv[i] + length + 1 : i + 1 < argc ? argv[++i] : NULL;
+            const char **text = (const char **)(void *)((char *)o + known->text);
             if (!value) return complain(EXIT_USAGE, "%s needs a value", argv[i]);
-            *(const char **)(void *)((char *)o + known->text) = value;
+            if (*text) return complain(EXIT_USAGE, "%s: it is given twice; leave one of them out", known->name);
+            *text = value;
         }
     }
     return EXIT_GOOD;
@@ -128,6 +130,12 @@ static int check_compare_options(compare_options *o, bool *steps) {
         return complain(
             EXIT_USAGE,
             "what shall be compared? Say --a \"...\" and --b \"...\", or --against FILE; --help shows more");
+    if (o->b && !o->a)
+        return complain(EXIT_USAGE,
+                        "--b \"%s\": there is nothing to compare it with; say --a, too (--a \"\" adds nothing)", o->b);
+    if (o->a && !o->b && !o->dump && !o->statistics && !o->list)
+        return complain(EXIT_USAGE,
+                        "--a \"%s\": there is nothing to compare it with; say --b, too (--b \"\" adds nothing)", o->a);
     return EXIT_GOOD;
 }
 
@@ -283,6 +291,41 @@ static bool steps_differ(const comparison *c) {
     return a->shape.steps != b->shape.steps;
 }
 
+/* Latents and pictures can be compared where they have as many numbers. */
+static int check_sizes_alike(const app *a, const app *b) {
+    if (a->r.width != b->r.width || a->r.height != b->r.height)
+        return complain(EXIT_USAGE,
+                        "--a makes %ux%u pixels and --b %ux%u, which cannot be compared; give both one size",
+                        a->r.width, a->r.height, b->r.width, b->r.height);
+    if (a->r.frames != b->r.frames)
+        return complain(EXIT_USAGE, "--a makes %u frames and --b %u, which cannot be compared; give both as many",
+                        a->r.frames, b->r.frames);
+    if (a->info.latent_channels != b->info.latent_channels || a->info.latent_factor != b->info.latent_factor)
+        return complain(EXIT_USAGE,
+                        "--a's latent has %u channels of %ux%u pixels and --b's %u of %ux%u, which cannot be "
+                        "compared; name models with one kind of VAE",
+                        a->info.latent_channels, a->info.latent_factor, a->info.latent_factor, b->info.latent_channels,
+                        b->info.latent_factor, b->info.latent_factor);
+    return EXIT_GOOD;
+}
+
+static uint32_t step_count(const app *a) { return a->r.steps ? a->r.steps : a->info.default_steps; }
+
+/* Steps that are named must be there in each configuration. */
+static int check_only_steps(const comparison *c, const char *named) {
+    const uint32_t count = step_count(&c->sides[0].a), other = step_count(&c->sides[c->side_count - 1].a);
+    uint32_t i;
+    if (named && count != other)
+        return complain(EXIT_USAGE,
+                        "--only-steps %s: --a has %u steps and --b %u, and no step of other numbers is compared; "
+                        "give both as many",
+                        named, count, other);
+    for (i = count; named && i < MOST_STEPS; i++)
+        if (c->steps[i])
+            return complain(EXIT_USAGE, "--only-steps %s: there is no step %u, but 1 to %u", named, i + 1, count);
+    return EXIT_GOOD;
+}
+
 /* All is checked before the first configuration is loaded. */
 static int check_sides(comparison *c, compare_options *o) {
     const named_path outputs[] = {{"--dump", o->dump}, {"--dump-statistics", o->statistics}, {"--output", o->output}},
@@ -300,6 +343,8 @@ static int check_sides(comparison *c, compare_options *o) {
     }
     if (!code && find_overwritten(outputs, DITI_COUNT(outputs), &against, 1, why, sizeof why))
         code = complain(EXIT_USAGE, "%s", why);
+    if (!code && c->side_count == 2) code = check_sizes_alike(&c->sides[0].a, &c->sides[1].a);
+    if (!code) code = check_only_steps(c, o->steps);
     return code;
 }
 
@@ -333,6 +378,10 @@ static int compare_runs(comparison *c, compare_options *o) {
     if (!code && o->statistics) code = dump_open(&c->statistics, "--dump-statistics", o->statistics, true);
     if (!code) code = c->side_count == 2 ? run_both(c) : run_alone(c);
     if (!code && c->lacks_memory) code = complain(EXIT_MEMORY, "out of memory for the results");
+    if (!code && o->against && !c->record_count)
+        code = complain(EXIT_INPUT,
+                        "--against %s: it has no result of the names and sizes that are looked at; --list shows them",
+                        o->against);
     if (!code && o->dump) code = dump_close(&c->dump);
     if (!code && o->statistics) code = dump_close(&c->statistics);
     if (!code) code = report(c, o->output, o->json);
@@ -358,7 +407,7 @@ int main(int argc, char **argv) {
     code = take_compare_options(argc, argv, &o);
     if (!code && (o.help || argc < 2)) return fputs(compare_help, stdout), EXIT_GOOD;
     if (!code) code = check_compare_options(&o, c.steps);
-    c.side_count = o.against || (!o.a && !o.b) || o.list ? 1 : 2;
+    c.side_count = o.b && !o.list ? 2 : 1;
     c.limit = o.limit;
     if (!code) code = compare_runs(&c, &o);
     comparison_free(&c);

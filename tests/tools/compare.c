@@ -528,6 +528,9 @@ static void test_statistics(void) {
               3);
         CHECK_MESSAGE(says("errors", damages[i].words), "damage %zu", i);
     }
+    CHECK(shell("build/dit-compare " DIT_SMALL " --only-steps 1 --against $WORK/hooked.safetensors >$WORK/said "
+                "2>$WORK/errors") == 3);
+    CHECK(says("errors", "hooked.safetensors: it has no result of the names and sizes that are looked at"));
     CHECK(shell("head -c 700 $WORK/statistics.safetensors >$WORK/told.safetensors") == 0);
     CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/told.safetensors >$WORK/said 2>$WORK/errors") == 3);
     free(t.data);
@@ -641,7 +644,19 @@ static void test_refusals(void) {
         int code;
         const char *words;
     } wrong[] = {{"", 0, NULL},
-                 {"--a --steps", 2, "--steps"},
+                 {"--a --steps --b \"\"", 2, "--steps needs a value"},
+                 {"--a \"\" -p fox", 2, "--a \"\": there is nothing to compare it with; say --b"},
+                 {"--b \"--type i8r\" -p fox", 2, "--b \"--type i8r\": there is nothing"},
+                 {"--a \"--type i8r\" --a \"\" --b \"\" -p fox", 2, "--a: it is given twice"},
+                 {"--a \"\" --b \"\" --limit 1 --limit=2 -p fox", 2, "--limit: it is given twice"},
+                 {"--a \"\" --b \"\" --steps 1 --only-steps 5 -p fox", 2, "there is no step 5, but 1 to 1"},
+                 {"--a \"\" --b \"\" --steps 4 --only-steps 1,4-6 -p fox", 2, "there is no step 5, but 1 to 4"},
+                 {"--a \"\" --steps 1 --only-steps 2 --dump $WORK/none -p fox", 2, "there is no step 2"},
+                 {"--a \"--steps 2\" --b \"--steps 3\" --only-steps 1 -p fox", 2, "--a has 2 steps and --b 3"},
+                 {"--a \"-W 64\" --b \"\" -p fox", 2, "--a makes 64x128 pixels and --b 128x128"},
+                 {"--a \"-W 64 -H 32\" --b \"-W 32 -H 64\" -p fox", 2, "64x32 pixels and --b 32x64"},
+                 {"--a \"--frames 1\" --b \"--frames 4\" -m tests/fixtures/pipe_latte -p fox", 2,
+                  "--a makes 1 frames and --b 4"},
                  {"--a \"\" --limit x", 2, "--limit x: must be a number"},
                  {"--a \"\" --only-steps 3-1", 2, "must be steps from 1"},
                  {"--a \"\" --against x", 2, "leave out --a and --b"},
