@@ -106,12 +106,15 @@ typedef struct app {
     struct { /* seconds of this picture */
         double ready, prompt, steps, decode, total;
     } took;
-    follower follow;          /* who hears of the request besides the terminal */
-    picture handed[2];        /* --init-img and --mask that came as bytes, not as files; rgba NULL: none */
-    sheet grid;               /* of --grid */
-    screen screen;            /* where --preview draws */
-    uint32_t first_picture;   /* pictures that this run has made in requests before */
-    const char *entry;        /* of a batch: members that begin each line of its JSON; NULL: none */
+    follower follow;        /* who hears of the request besides the terminal */
+    picture handed[2];      /* --init-img and --mask that came as bytes, not as files; rgba NULL: none */
+    sheet grid;             /* of --grid */
+    screen screen;          /* where --preview draws */
+    uint32_t first_picture; /* pictures that this run has made in requests before */
+    const char *entry;      /* of a batch: members that begin each line of its JSON; NULL: none */
+    uint32_t line;          /* likewise; 0: none */
+    named_path *made;       /* what lines of the batch have made: path and "--output of line 3" (remember_outputs) */
+    size_t made_count;
     char title[16];           /* stands before a picture's name when it is told: "$3  " */
     uint32_t told_step;       /* of the last line in JSON */
     bool terminal, line_open; /* stderr is a terminal; a progress line stands there */

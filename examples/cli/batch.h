@@ -175,6 +175,7 @@ static int make_batch(app *a) {
         if (!own) a->o.output = usual.output;
         a->first_picture = own ? 0 : shared;
         a->entry = entry.at;
+        a->line = number;
         code = code ? tell_failure(a, code) : make_request(a);
         if (!own && !code) shared = a->first_picture;
         a->entry = NULL;
@@ -188,6 +189,7 @@ static int make_batch(app *a) {
     free(lines[0]);
     free(lines[1]);
     a->next_prompt = NULL;
+    a->line = 0;
     return first;
 }
 #endif

@@ -246,44 +246,93 @@ static void list_inputs(const app *a, input_list *out) {
     }
 }
 
-/* No output may be another one or an input. The number of pictures must be known. */
-static int check_overwriting(const app *a) {
+typedef struct output_list {
+    named_path *paths; /* freed with free */
+    char *text;        /* likewise */
+    size_t count, own; /* own: the first so many are this request's, the others of all requests of the run */
+} output_list;
+
+/* What a request writes; frames of a clip where they are there, or might be another output. The number of pictures must
+   be known. */
+static int list_outputs(const app *a, output_list *out) {
     const options *o = &a->o;
     const bool clips = !o->encode_prompt && makes_clip(a), numbered = clips && writes_numbered(a);
     const size_t length = o->output ? strlen(o->output) + 32 : 1;
     const size_t each = numbered ? most_frames(a) : 1, all = o->encode_prompt ? 0 : a->r.count * each;
-    named_path *outputs = calloc(all + 5, sizeof *outputs);
-    char *paths = malloc(all * length + 1), why[2 * PATH_SIZE], clip_path[PATH_SIZE];
-    input_list inputs;
-    size_t count = 0, i;
-    int code = outputs && paths ? EXIT_GOOD : complain(EXIT_MEMORY, "out of memory");
-    if (!code && numbered && all > CLIP_MOST_FRAMES)
-        code = complain(EXIT_USAGE, "--batch-count %u: more than %d files; write clips of another kind", a->r.count,
+    const named_path single[] = {{"--latent-out", o->latent_out},
+                                 {"--encode-prompt", o->encode_prompt},
+                                 {"--preview", o->preview_path},
+                                 {"--trace", o->trace},
+                                 {"--grid", o->grid}};
+    char clip_path[PATH_SIZE];
+    size_t i;
+    out->count = 0;
+    out->paths = calloc(all + sizeof single / sizeof single[0], sizeof *out->paths);
+    out->text = malloc(all * length + 1);
+    if (!out->paths || !out->text) return complain(EXIT_MEMORY, "out of memory");
+    if (numbered && all > CLIP_MOST_FRAMES)
+        return complain(EXIT_USAGE, "--batch-count %u: more than %d files; write clips of another kind", a->r.count,
                         CLIP_MOST_FRAMES);
-    for (i = 0; i < all && !code && !to_stdout(o) && !a->follow.take; i++) {
-        char *path = paths + i * length;
+    for (i = 0; i < all && !to_stdout(o) && !a->follow.take; i++) {
+        char *path = out->text + i * length;
         if (!picture_path(o->output, a->first_picture + (uint32_t)(i / each), clip_path, sizeof clip_path) ||
             !(numbered ? clip_number_path(clip_path, (uint32_t)(i % each), path, length)
                        : snprintf(path, length, "%s", clip_path) < (int)length))
-            code = complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
+            return complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
         if (numbered && !file_exists(path) && !names_output(o, path)) continue;
-        outputs[count].option = "--output";
-        outputs[count++].path = path;
+        out->paths[out->count].option = "--output";
+        out->paths[out->count++].path = path;
     }
-    if (!code && numbered) code = check_frames_folder(a);
-    if (!code) {
-        outputs[count].option = "--latent-out", outputs[count].path = o->latent_out;
-        outputs[count + 1].option = "--preview", outputs[count + 1].path = o->preview_path;
-        outputs[count + 2].option = "--trace", outputs[count + 2].path = o->trace;
-        outputs[count + 3].option = "--encode-prompt", outputs[count + 3].path = o->encode_prompt;
-        outputs[count + 4].option = "--grid", outputs[count + 4].path = o->grid;
-        list_inputs(a, &inputs);
-        if (find_overwritten(outputs, count + 5, inputs.paths, inputs.count, why, sizeof why))
-            code = complain(EXIT_USAGE, "%s", why);
-    }
-    free(outputs);
-    free(paths);
+    memcpy(out->paths + out->count, single, sizeof single);
+    out->own = out->count + 2;
+    out->count += sizeof single / sizeof single[0];
+    return EXIT_GOOD;
+}
+
+/* No output may be another one, an input, or what a line of the batch has made before. */
+static int check_overwriting(const app *a) {
+    output_list outputs = {0};
+    input_list inputs;
+    char why[2 * PATH_SIZE];
+    int code = list_outputs(a, &outputs);
+    if (!code && !a->o.encode_prompt && makes_clip(a) && writes_numbered(a)) code = check_frames_folder(a);
+    list_inputs(a, &inputs);
+    if (!code && (find_overwritten(outputs.paths, outputs.count, inputs.paths, inputs.count, why, sizeof why) ||
+                  find_overwritten(outputs.paths, outputs.count, a->made, a->made_count, why, sizeof why)))
+        code = complain(EXIT_USAGE, "%s", why);
+    free(outputs.paths);
+    free(outputs.text);
     return code;
+}
+
+/* Keeps what a line of the batch has made, so that no later line replaces it. */
+static int remember_outputs(app *a) {
+    output_list outputs = {0};
+    int code = list_outputs(a, &outputs);
+    named_path *more = code ? NULL : realloc(a->made, (a->made_count + outputs.own) * sizeof *more);
+    size_t i;
+    if (more) a->made = more;
+    for (i = 0; more && i < outputs.own; i++) {
+        const char *path = outputs.paths[i].path;
+        const size_t length = path ? strlen(path) + 1 : 0;
+        char *kept = path ? malloc(length + 40) : NULL;
+        if (!path) continue;
+        if (!kept) break;
+        memcpy(kept, path, length);
+        snprintf(kept + length, 40, "%s of line %u", outputs.paths[i].option, a->line);
+        more[a->made_count].path = kept;
+        more[a->made_count++].option = kept + length;
+    }
+    if (!code && (!more || i < outputs.own)) code = complain(EXIT_MEMORY, "out of memory");
+    free(outputs.paths);
+    free(outputs.text);
+    return code;
+}
+
+static void forget_outputs(app *a) {
+    while (a->made_count) free((char *)(uintptr_t)a->made[--a->made_count].path);
+    free(a->made);
+    a->made = NULL;
 }
 
 static int check_prompts(const options *o) {

@@ -146,6 +146,7 @@ static int make_request(app *a) {
         if (!code) code = save_latents(a);
         if (!code && a->o.verbose) tell_counters(a);
     }
+    if (!code && a->line) code = remember_outputs(a);
     close_line(a);
     if (code == EXIT_DEVICE) unload(a); /* a device that failed serves no more */
     if (!code) a->first_picture += a->r.count;
@@ -163,6 +164,7 @@ static int finish(app *a, int code) {
         save_trace(a);
     unload(a);
     sheet_free(&a->grid);
+    forget_outputs(a);
     free(a->repeated_text);
     return code;
 }

@@ -608,7 +608,22 @@ static void test_batches(void) {
         CHECK(holds("told", "line 5: 'serve' is no option of a picture"));
         CHECK(holds("told", "\"path\":\"own.png\"") && holds("own.png", "CFG scale: 1.5"));
         CHECK(same_files(in_work("lines.png"), in_work("batch.png")));
+        CHECK(shell("printf '%%s\\n' '{\"prompt\":\"a fox\",\"output\":\"same.png\",\"seed\":5}' "
+                    "'{\"prompt\":\"b\",\"output\":\"./same.png\"}' '{\"prompt\":\"in snow\",\"init_img\":\"same.png\","
+                    "\"output\":\"same_2.png\"}' '{\"prompt\":\"b\",\"output\":\"same.png\",\"steps\":0}' 'c' 'd' "
+                    "| $DIT --batch - -o same_1.png >told") == 2);
+        CHECK(same_files(in_work("same.png"), in_work("batch.png")) && holds("told", "same_2.png  seed 42"));
+        CHECK(
+            holds("said", "dit: --output ./same.png: it is the same file as --output of line 1, which would be lost"));
+        CHECK(holds("told", "same_1.png  seed 42") && holds("told", "same_1_2.png  seed 42"));
     }
+    CHECK(shell("printf 'a fox\\na hare\\n' | $DIT --batch - -q --latent-out lt.st -o latent.png; code=$?; "
+                "$DIT -p 'a fox' -q --latent-out lt2.st -o latent2.png && cmp lt.st lt2.st && exit $code") == 2);
+    CHECK(shell("printf 'a fox\\na hare\\n' | $DIT --batch - -q --encode-prompt texts && exit 1; "
+                "$DIT -p 'a fox' --encode-prompt texts2 -q && cmp texts texts2") == 0);
+    CHECK(
+        shell("rm texts; printf 'a fox\\n\\na hare\\n' | $DIT --batch - --encode-prompt texts") == 2 &&
+        holds("said", "--encode-prompt texts: it is the same file as --encode-prompt of line 1, which would be lost"));
     CHECK(shell("$DIT --batch nothing") == 3 && holds("said", "dit: --batch nothing: No such file"));
     CHECK(shell("$DIT --batch /dev/null") == 3 && holds("said", "device"));
     CHECK(shell(": | $DIT --batch -") == 2 && holds("said", "it has no line"));
