@@ -139,6 +139,8 @@ static int check_results(app *a) {
     int code;
     if (!o->output) o->output = a->r.frames > 1 ? "output.apng" : "output.png";
     if (a->follow.take) return EXIT_GOOD; /* no file is written */
+    if (o->grid && makes_clip(a))
+        return complain(EXIT_USAGE, "--grid %s: its sheet shows pictures, and this makes clips; leave it out", o->grid);
     code = check_stdout(a);
     if (code || to_stdout(o)) return code;
     check = makes_clip(a) ? check_clip_name : check_picture_name;

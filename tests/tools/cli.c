@@ -477,6 +477,7 @@ static const refusal refusals[] = {
     {{"-m", CLIPS, "-o", "no such folder/%04d.png"}, 4, "does not exist"},
     {{"-m", CLIPS, "-o", "%s.png"}, 2, "%04d"},
     {{"-m", CLIPS, "-o", "-", "-b", "2"}, 2, "one picture or clip"},
+    {{"-m", CLIPS, "--grid", "/tmp/g.png", "--steps", "1"}, 2, "--grid /tmp/g.png: its sheet shows pictures"},
     {{"-m", CLIPS, "--strength", "0.5"}, 2, "--init-img"},
     {{"-m", CLIPS, "-i", "a.png", "--mask", "a.png"}, 2, "--mask a.png: clips are not repainted in part"},
     {{"-m", CLIPS, "--mask-strategy", "0"}, 2, "nothing to take frames from"},
