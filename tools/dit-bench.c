@@ -958,6 +958,6 @@ static int bench_run(int count, char **texts, FILE *out) {
 #ifndef BENCH_NO_MAIN
 int main(int count, char **texts) {
     end_cleanly_by_signals();
-    return bench_run(count, texts, stdout);
+    return end_printing("dit-bench", bench_run(count, texts, stdout));
 }
 #endif

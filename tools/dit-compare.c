@@ -371,7 +371,7 @@ static int open_sides(comparison *c) {
 static int compare_runs(comparison *c, compare_options *o) {
     int code = check_sides(c, o);
     if (!code) code = open_sides(c);
-    if (!code && o->list) return list_ops(&c->sides[0]), EXIT_GOOD;
+    if (!code && o->list) return list_ops(&c->sides[0]), finish_output(true);
     if (!code) code = choose_ops(c, o);
     if (!code && o->against) code = reference_open(&c->reference, o->against, &c->sides[0]);
     if (!code && o->dump) code = dump_open(&c->dump, "--dump", o->dump, false);
@@ -385,6 +385,7 @@ static int compare_runs(comparison *c, compare_options *o) {
     if (!code && o->dump) code = dump_close(&c->dump);
     if (!code && o->statistics) code = dump_close(&c->statistics);
     if (!code) code = report(c, o->output, o->json);
+    if (!code) code = finish_output(true);
     if (!code && comparison_parts(c)) code = EXIT_PARTED;
     return code;
 }
@@ -403,9 +404,9 @@ int main(int argc, char **argv) {
     static compare_options o; /* zeros */
     static comparison c;
     int code;
-    if (argc > 1 && !strcmp(argv[1], "sheet")) return sheet_main(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], "sheet")) return end_printing("dit-compare", sheet_main(argc - 1, argv + 1));
     code = take_compare_options(argc, argv, &o);
-    if (!code && (o.help || argc < 2)) return fputs(compare_help, stdout), EXIT_GOOD;
+    if (!code && (o.help || argc < 2)) return fputs(compare_help, stdout), end_printing("dit-compare", EXIT_GOOD);
     if (!code) code = check_compare_options(&o, c.steps);
     c.side_count = o.b && !o.list ? 2 : 1;
     c.limit = o.limit;

@@ -389,5 +389,5 @@ int main(int argc, char **argv) {
         if (result < 0) fprintf(stderr, "dit-convert: %s\n", err.message);
     }
     clean_up(&convert);
-    return code;
+    return end_printing("dit-convert", code);
 }

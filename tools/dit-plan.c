@@ -685,6 +685,6 @@ static int plan_run(int count, char **texts, FILE *out, FILE *errors) {
 #ifndef PLAN_NO_MAIN
 int main(int count, char **texts) {
     end_cleanly_by_signals();
-    return plan_run(count, texts, stdout, stderr);
+    return end_printing("dit-plan", plan_run(count, texts, stdout, stderr));
 }
 #endif

@@ -113,12 +113,13 @@ static bool makes_clip(const app *a) {
     return a->r.frames > 1 || a->r.loops > 1 || (ending && ending->kind != CLIP_PNGS) || clip_is_pattern(a->o.output);
 }
 
-/* A picture or clip on standard output: one, and not for a terminal. */
+/* A picture or clip on standard output: one, and not for a terminal. Events of --json go there, too. */
 static int check_stdout(const app *a) {
-    if (!to_stdout(&a->o)) return EXIT_GOOD;
-    if (a->r.count > 1)
+    if (a->r.count > 1 && to_stdout(&a->o))
         return complain(EXIT_USAGE, "--output -: standard output takes one picture or clip; leave out --batch-count");
-    if (!a->open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
+    if (!a->open_out && (a->o.json || to_stdout(&a->o)))
+        return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
+    if (!to_stdout(&a->o)) return EXIT_GOOD;
     if (isatty(1))
         return complain(EXIT_USAGE, "--output -: standard output is a terminal; send it to a file or a program");
     return EXIT_GOOD;

@@ -476,6 +476,23 @@ static const char *why_not_writable(const char *path) {
     return why;
 }
 
+/* ---- Standard output ---- */
+
+/* Why standard output has not got all that was printed; NULL when it has. */
+static const char *why_not_printed(void) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return NULL;
+    return errno ? told_reason(errno) : "not all of it arrived; make room, or send it elsewhere";
+}
+
+/* The exit code of a program whose work ended with code: what was printed must have arrived, too. */
+static inline int end_printing(const char *program, int code) {
+    const char *why = why_not_printed();
+    if (!why || code) return code;
+    fprintf(stderr, "%s: cannot write to standard output: %s\n", program, why);
+    return EXIT_OUTPUT;
+}
+
 /* ---- Files that are read ---- */
 
 /* Why path cannot be read as a whole file, NULL when it can. Opening a pipe would wait for ever where nobody writes. */

@@ -154,9 +154,16 @@ static int make_request(app *a) {
     return tell_failure(a, code);
 }
 
+/* What is printed counts as printed only when it has arrived. */
+static int finish_output(bool open_out) {
+    const char *why = open_out ? why_not_printed() : "it is closed";
+    return why ? complain(EXIT_OUTPUT, "cannot write to standard output: %s", why) : EXIT_GOOD;
+}
+
 /* Ends the program's work; code: how that went. Returns the exit code. */
 static int finish(app *a, int code) {
     if (!code) code = save_grid(a);
+    if (!code) code = finish_output(true);
     keep_pipeline_cache(a);
     if (!code)
         code = save_trace(a);
@@ -283,14 +290,6 @@ static bool guard_streams(void) {
     if (fd >= 3) close(fd);
 #endif
     return open_out;
-}
-
-/* Text that is printed on demand counts as printed only when it has arrived. */
-static int finish_output(bool open_out) {
-    if (!open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return complain(EXIT_OUTPUT, "cannot write to standard output: %s", told_reason(errno));
-    return EXIT_GOOD;
 }
 
 static int list_devices(app *a) {

@@ -341,6 +341,42 @@ static void test_streams(void) {
     CHECK(one_line_saying(&o, 4, "closed"));
     o = run_as(STREAMS_FULL_OUTPUT, NO_STOP, (char **)ARGS("--help"));
     CHECK(one_line_saying(&o, 4, "standard output"));
+    o = run_as(STREAMS_NO_OUTPUT, NO_STOP, (char **)ARGS(QUICK, "--json", "-o", (char *)in_work("untold.png")));
+    CHECK(one_line_saying(&o, 4, "closed"));
+    CHECK(!exists(in_work("untold.png")));
+    o = run_as(STREAMS_FULL_OUTPUT, NO_STOP, (char **)ARGS(QUICK, "--json", "-o", (char *)in_work("untold.png")));
+    CHECK(one_line_saying(&o, 4, "cannot write to standard output: "));
+    CHECK(exists(in_work("untold.png")));
+    o = run_as(STREAMS_FULL_OUTPUT, NO_STOP, (char **)ARGS(QUICK, "-o", (char *)in_work("untold.png")));
+    CHECK(o.code == 4 && strstr(o.err, "dit: cannot write to standard output: "));
+    store(in_work("untold.txt"), "a\nb\n", 4);
+    o = run_as(STREAMS_FULL_OUTPUT, NO_STOP,
+               (char **)ARGS("-m", MODEL, "--steps", "1", "-W", "32", "-H", "32", "--json", "--batch",
+                             (char *)in_work("untold.txt"), "-o", (char *)in_work("untold.png")));
+    CHECK(one_line_saying(&o, 4, "standard output") && exists(in_work("untold_2.png")));
+}
+
+/* The lines of the other programs arrive, too, or the exit code says that they do not. */
+static void test_full_programs(void) {
+    static const char *const lines[][10] = {
+        {"build/dit-bench", "gemm", "--m", "8", "--n", "32", "--k", "32", "--runs", "1"},
+        {"build/dit-bench", "--help"},
+        {"build/dit-plan", "-m", "flux", "-d", "4xT4"},
+        {"build/dit-plan", "--list"},
+        {"build/dit-convert", "--help"},
+        {"build/dit-compare", "--help"},
+        {"build/dit-compare", "-m", CLASSES, "--class", "3", "--steps", "1", "--list"}};
+    const char *usual = program;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        char *args[12] = {"dit"};
+        outcome o;
+        program = lines[i][0];
+        for (int k = 1; k < 10; k++) args[k] = (char *)lines[i][k];
+        o = run_as(STREAMS_FULL_OUTPUT, NO_STOP, args);
+        CHECK_MESSAGE(o.code == 4 && strstr(o.err, "cannot write to standard output: "), "%s %s: %d: %s", program,
+                      args[1], o.code, o.err);
+    }
+    program = usual;
 }
 
 /* ---- Refusals: before any work, one line, the nearest valid value ---- */
@@ -2170,6 +2206,7 @@ int main(int argc, char **argv) {
     test_class();
     test_types();
     test_streams();
+    test_full_programs();
     test_defaults();
     test_batch();
     test_terminal();
