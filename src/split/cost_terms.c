@@ -84,7 +84,7 @@ DIT_INTERNAL double diti_cost_send(const diti_cost *c, diti_split_axis axis, boo
     rate = pattern == DITI_PATTERN_RING ? rates->ring : rates->all_to_all;
     if (c->split->degree[axis] == 2 || pattern == DITI_PATTERN_PAIR) rate = rates->pair;
     if (leaving * rate > c->q->box.uplink && c->q->box.uplink > 0) rate = c->q->box.uplink / leaving;
-    return bytes / rate;
+    return bytes > 0 ? bytes / rate : 0; /* one device may have no link at all */
 }
 
 DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {

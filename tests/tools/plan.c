@@ -970,6 +970,27 @@ static void test_program(void) {
     remove(svg), remove(json);
 }
 
+/* A device alone has no link: its table has zeros in their place. */
+static void test_lone_table(void) {
+    static const char *const models[] = {"pixart-sigma", "hunyuandit", "open-sora-1.2"};
+    static device_table table;
+    static char out[65536], errors[4096];
+    char line[256];
+    dit_error err = {0};
+    diti_env env = environment();
+    save(TABLE_FILE,
+         "{\"format\": \"dit-device-table\", \"version\": 1, \"devices\": [{\"name\": \"lone\", \"tflops\": 2, "
+         "\"stream\": 50, \"memory\": 80}], \"inside\": {\"pair\": 0, \"ring\": 0, \"all_to_all\": 0}, "
+         "\"across\": {\"pair\": 0, \"ring\": 0, \"all_to_all\": 0}, \"per_socket\": 0, \"latency_us\": 0}");
+    CHECK_MESSAGE(read_table(&env, TABLE_FILE, &table, &err) == DIT_OK, "%s", err.message);
+    for (size_t i = 0; i < DITI_COUNT(models); i++) {
+        diti_format(line, sizeof line, "-m %s -d @" TABLE_FILE, models[i]);
+        CHECK_MESSAGE(run_plan(line, out, sizeof out, errors, sizeof errors) == 0, "%s: %s", line, errors);
+        CHECK_MESSAGE(!strstr(out, "nan") && !strstr(out, "inf") && strstr(out, " 1.00x "), "%s: %s", line, out);
+    }
+    remove(TABLE_FILE);
+}
+
 /* Where the disk is full, the old file stays and nothing half-written is left. */
 #ifndef _WIN32
 static void test_full_disk(void) {
@@ -1240,6 +1261,7 @@ int main(void) {
     test_full_disk();
 #endif
     test_program_outputs();
+    test_lone_table();
     test_page();
     test_gantt();
     return TEST_END("plan");
