@@ -816,6 +816,15 @@ static const char *put_part(FILE *out, const char *page, const char *mark, const
     return at + strlen(mark);
 }
 
+/* A page's name must not promise something else. or_png: a picture may stand in its place. */
+static int check_page_name(const char *path, bool or_png) {
+    const char *name = path ? base_name(path) : "", *dot = strrchr(name, '.');
+    if (!dot || dot == name || same_word(dot, ".html") || same_word(dot, ".htm") || (or_png && same_word(dot, ".png")))
+        return EXIT_GOOD;
+    return complain(EXIT_USAGE, "--output %s: the page is written as HTML%s; use %.*s.html", path,
+                    or_png ? ", a sheet alone as PNG" : "", (int)(dot - path), path);
+}
+
 static int write_page(const char *path, const char *page, const char *data) {
     output_file out;
     if (!output_open(&out, path)) return complain(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));

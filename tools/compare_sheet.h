@@ -75,7 +75,7 @@ static int take_sheet_options(int argc, char **argv, table *t) {
     }
     if (!code && (!t->column_count || !t->row_count))
         return complain(EXIT_USAGE, "a sheet needs --column \"NAME: FLAGS\" and --row PROMPT, each once or more often");
-    return code;
+    return code ? code : check_page_name(t->output, true);
 }
 
 /* ---- pictures ---- */
@@ -83,8 +83,9 @@ static int take_sheet_options(int argc, char **argv, table *t) {
 /* Where the sheet's picture goes: beside FILE.html, or to FILE.png. */
 static bool table_picture_path(const table *t, char *out, size_t size) {
     const char *dot = strrchr(base_name(t->output), '.');
-    const int stem = dot ? (int)(dot - t->output) : (int)strlen(t->output);
-    return snprintf(out, size, "%.*s.png", stem, t->output) < (int)size;
+    const bool alone = dot && same_word(dot, ".png");
+    const int stem = dot && !alone ? (int)(dot - t->output) : (int)strlen(t->output);
+    return snprintf(out, size, "%.*s%s", stem, t->output, alone ? "" : ".png") < (int)size;
 }
 
 static int check_row(const table *t, side *s, uint32_t row) {

@@ -136,7 +136,7 @@ static int check_compare_options(compare_options *o, bool *steps) {
     if (o->a && !o->b && !o->dump && !o->statistics && !o->list)
         return complain(EXIT_USAGE,
                         "--a \"%s\": there is nothing to compare it with; say --b, too (--b \"\" adds nothing)", o->a);
-    return EXIT_GOOD;
+    return check_page_name(o->output, false);
 }
 
 /* ---- comparing ---- */

@@ -61,39 +61,25 @@ static int check_output(const char *option, const char *path) {
     return why ? complain(EXIT_OUTPUT, "%s %s: %s", option, path, why) : EXIT_GOOD;
 }
 
-/* Previews are PNGs. */
-static int check_png_name(const char *option, const char *path) {
-    static const char *const others[] = {".jpg", ".jpeg", ".webp", ".bmp", ".tga", ".gif", ".ppm", ".avif"};
-    const char *dot = path ? strrchr(base_name(path), '.') : NULL;
-    size_t i;
-    for (i = 0; dot && i < sizeof others / sizeof others[0]; i++) {
-        if (same_word(dot, others[i])) {
-            return complain(EXIT_USAGE, "%s %s: only PNG is written; use %.*s.png", option, path, (int)(dot - path),
-                            path);
-        }
-    }
-    return EXIT_GOOD;
-}
-
-/* A name that promises what cannot be written would be a lie. */
-static int check_still_name(const char *option, const char *path) {
-    static const char *const others[] = {".bmp", ".tga", ".gif", ".ppm", ".avif", ".tif", ".tiff", ".jxl"};
-    const char *dot = path ? strrchr(base_name(path), '.') : NULL;
+/* A name that promises what is not written would be a lie; one without an ending promises nothing. */
+static int check_still_name(const char *option, const char *path, bool png_alone) {
+    const char *name = path ? base_name(path) : "", *dot = strrchr(name, '.');
     const size_t ending = path ? still_ending_of(path) : 0;
-    size_t i;
+    if (!dot || dot == name || (ending == 0 && same_word(dot, still_endings[0].ending))) return EXIT_GOOD;
+    if (png_alone)
+        return complain(EXIT_USAGE, "%s %s: only PNG is written; use %.*s.png", option, path, (int)(dot - path), path);
     if (!still_endings[ending].can)
         return complain(EXIT_USAGE, "%s %s: this program was built without %s, and writes no %s; use %.*s.png", option,
                         path, still_endings[ending].package, still_endings[ending].name, (int)(dot - path), path);
-    for (i = 0; dot && i < sizeof others / sizeof others[0]; i++)
-        if (same_word(dot, others[i]))
-            return complain(EXIT_USAGE, "%s %s: pictures are written as PNG, JPEG or WebP; use %.*s.png", option, path,
-                            (int)(dot - path), path);
+    if (ending == 0)
+        return complain(EXIT_USAGE, "%s %s: pictures are written as PNG, JPEG or WebP; use %.*s.png", option, path,
+                        (int)(dot - path), path);
     return EXIT_GOOD;
 }
 
 static int check_picture_name(const char *path) {
-    int code = check_still_name("--output", path);
-    return code ? code : check_output("--output", path);
+    int code = check_output("--output", path);
+    return code ? code : check_still_name("--output", path, false);
 }
 
 /* out.png, out_2.png, out_3.png, ... as sd.cpp names them. */
@@ -154,8 +140,8 @@ static int check_results(app *a) {
 
 static int check_outputs(const app *a) {
     const options *o = &a->o;
-    int code = check_png_name("--preview", o->preview_path);
-    if (!code) code = check_still_name("--grid", o->grid);
+    int code = check_still_name("--preview", o->preview_path, true);
+    if (!code) code = check_still_name("--grid", o->grid, false);
     if (!code) code = check_output("--grid", o->grid);
     if (!code) code = check_output("--latent-out", o->latent_out);
     if (!code) code = check_output("--encode-prompt", o->encode_prompt);

@@ -32,7 +32,7 @@ static const struct {
 };
 enum { STILL_ENDINGS = sizeof still_endings / sizeof still_endings[0], STILL_QUALITY = 95 };
 
-/* The number of the path's ending in still_endings; other names are PNGs. */
+/* The number of the path's ending in still_endings; 0, as of PNG, where it is none of them. */
 static size_t still_ending_of(const char *path) {
     const char *dot = strrchr(base_name(path), '.');
     size_t i;

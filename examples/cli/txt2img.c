@@ -391,6 +391,12 @@ static int choose_previews(app *a) {
     if (!a->o.preview) return EXIT_GOOD;
     a->o.preview = choose_preview_maker(a, a->o.preview);
     kind = screen_named(a->o.preview);
+    if (kind == SCREEN_NONE && base_name(a->o.preview) == a->o.preview && !strchr(a->o.preview, '.'))
+        return complain(
+            EXIT_USAGE,
+            "--preview '%s': there are terminal, kitty, iterm2, sixel and blocks, and names of files such as "
+            "preview.png",
+            a->o.preview);
     if (kind == SCREEN_NONE) {
         if (a->o.preview_path && strcmp(a->o.preview_path, a->o.preview) != 0)
             return complain(EXIT_USAGE, "--preview %s: --preview-path names another file; leave one of them out",

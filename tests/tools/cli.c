@@ -508,6 +508,18 @@ static const refusal refusals[] = {
     {{"--conditioning", "a"}, 2, "leave out --prompt"},
     {{"--encode-prompt", "/no/such/folder/a"}, 4, "--encode-prompt /no/such/folder/a: its folder does not exist"},
     {{"-o", "a.bmp"}, 2, "a.png"},
+    {{"-o", "a.b/c.mp4"}, 4, "does not exist"},
+    {{"--steps", "1", "-o", "z.mp4"}, 2, "--output z.mp4: pictures are written as PNG, JPEG or WebP; use z.png"},
+    {{"--steps", "1", "-o", "z.y4m"}, 2, "use z.png"},
+    {{"--steps", "1", "-o", "z.apng"}, 2, "use z.png"},
+    {{"--steps", "1", "-o", "z.txt"}, 2, "use z.png"},
+    {{"--steps", "1", "-o", "z.gguf"}, 2, "use z.png"},
+    {{"--steps", "1", "-o", "fox."}, 2, "use fox.png"},
+    {{"--steps", "1", "--grid", "g.svg"}, 2, "--grid g.svg: pictures are written as PNG, JPEG or WebP; use g.png"},
+    {{"--steps", "1", "--preview", "kity"}, 2, "--preview 'kity': there are terminal, kitty, "},
+    {{"--steps", "1", "--preview", "proj,kity"}, 2, "--preview 'kity': there are"},
+    {{"--steps", "1", "--preview", "p.mkv"}, 2, "only PNG is written; use p.png"},
+    {{"--steps", "1", "--preview-path", "p.webp"}, 2, "only PNG is written; use p.png"},
     {{"-m", CLIPS, "--frames", "100000"}, 2, "is 99999"},
     {{"-m", CLIPS, "-o", "a.avi"}, 2, "ends in .y4m, .apng"},
     {{"-m", CLIPS, "-o", "no such folder/%04d.png"}, 4, "does not exist"},
@@ -815,7 +827,10 @@ static void test_overwriting(void) {
     bytes = load(BUNDLED, &size);
     store(in_work("my.gguf"), bytes, size);
     free(bytes);
-    o = RUN("-m", (char *)in_work("my.gguf"), "-p", "x", "--steps", "1", "-o", (char *)in_work("sub/../my.gguf"));
+    CHECK(link(in_work("my.gguf"), in_work("my.png")) == 0);
+    o = RUN("-m", (char *)in_work("my.gguf"), "-p", "x", "--steps", "1", "-o", (char *)in_work("sub/../my.png"));
+    CHECK(one_line_saying(&o, 2, "same file as --model"));
+    o = RUN("-m", (char *)in_work("my.gguf"), "-p", "x", "--steps", "1", "--trace", (char *)in_work("sub/../my.gguf"));
     CHECK(one_line_saying(&o, 2, "same file as --model"));
     after = load(in_work("my.gguf"), &kept);
     CHECK(kept == size);

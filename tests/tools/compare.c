@@ -663,6 +663,11 @@ static void test_refusals(void) {
                  {"-p fox", 2, "what shall be compared?"},
                  {"--a \"\" --b \"\" --nothing", 2, "--nothing"},
                  {"--a \"-m nowhere\" --b \"\" -p fox", 3, "nowhere"},
+                 {"--a \"\" --b \"\" -p fox --steps 1 -W 64 -H 64 -o $WORK/o.txt", 2,
+                  "o.txt: the page is written as HTML; use "},
+                 {"--a \"\" --b \"\" -p fox --steps 1 -W 64 -H 64 -o $WORK/o.png", 2, "o.html"},
+                 {"sheet --column a: --row fox --steps 1 -W 64 -H 64 -o $WORK/sh.jpg", 2,
+                  "sh.jpg: the page is written as HTML, a sheet"},
                  {"sheet --row fox", 2, "a sheet needs --column"}};
     size_t i;
     for (i = 0; i < DITI_COUNT(wrong); i++) {
