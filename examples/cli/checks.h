@@ -16,7 +16,6 @@ static bool find_bundled(const char *name, char *out) {
     return false;
 }
 
-/* T5's place depends on the family, and a tokenizer may be anybody's: both are told from what they hold. */
 static int check_parts(app *a) {
     const struct {
         const char *option, *path;
@@ -24,11 +23,11 @@ static int check_parts(app *a) {
     } parts[] = {{"--diffusion-model", a->o.diffusion_model, DIT_ROLE_TRANSFORMER},
                  {"--clip-l", a->o.clip_l, DIT_ROLE_TEXT_1},
                  {"--clip-g", a->o.clip_g, DIT_ROLE_TEXT_2},
-                 {"--t5", a->o.t5, DIT_ROLE_NONE},
+                 {"--t5", a->o.t5, DIT_ROLE_T5},
                  {"--vae", a->o.vae, DIT_ROLE_VAE},
                  {"--taesd", a->o.taesd, DIT_ROLE_TAE},
                  {"--control-net", a->o.control_net, DIT_ROLE_CONTROL},
-                 {"--tokenizer", a->o.tokenizer, DIT_ROLE_NONE}};
+                 {"--tokenizer", a->o.tokenizer, DIT_ROLE_TOKENIZER}};
     size_t i;
     a->part_count = 0;
     for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {

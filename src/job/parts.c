@@ -16,19 +16,45 @@ static dit_result diti_model_open(dit_model *model, const dit_model_desc *desc, 
     return result;
 }
 
-/* The places where a part may be, in the order of preference: components of its role, those of none, the source. */
+/* The places where a part may be, in the order of preference: components for such parts, those that may hold anything
+   or hold it beside their own part, the source. */
 typedef struct diti_model_search {
+    dit_role role;
+    diti_encoder_kind kind; /* kind of the text encoder that the part is or belongs to; DITI_ENCODER_NONE: any */
     uint32_t pass, next;
     bool named; /* the component is there for this part alone */
 } diti_model_search;
 
+static diti_model_search diti_model_search_for(dit_role role, diti_encoder_kind kind) {
+    diti_model_search search = DITI_ZERO;
+    search.role = role;
+    search.kind = kind;
+    return search;
+}
+
+static bool diti_role_is_text(dit_role role) {
+    return role == DIT_ROLE_TEXT_1 || role == DIT_ROLE_TEXT_2 || role == DIT_ROLE_TEXT_3;
+}
+
+static bool diti_role_is_tokenizer(dit_role role) {
+    return role == DIT_ROLE_TOKENIZER_1 || role == DIT_ROLE_TOKENIZER_2 || role == DIT_ROLE_TOKENIZER_3;
+}
+
+/* Whether a component of this role is looked at in the search's present pass. */
+static bool diti_model_may_hold(const diti_model_search *search, dit_role role) {
+    const bool t5 = role == DIT_ROLE_T5 && (search->kind == DITI_ENCODER_T5 || search->kind == DITI_ENCODER_NONE);
+    if (search->pass) return role == DIT_ROLE_NONE || (t5 && diti_role_is_tokenizer(search->role));
+    return role == search->role || (t5 && diti_role_is_text(search->role)) ||
+           (role == DIT_ROLE_TOKENIZER && diti_role_is_tokenizer(search->role));
+}
+
 /* An index for diti_model_open; false: that is all. */
-static bool diti_model_next(const dit_model_desc *desc, dit_role role, diti_model_search *search, uint32_t *index) {
+static bool diti_model_next(const dit_model_desc *desc, diti_model_search *search, uint32_t *index) {
     for (; search->pass < 2; search->pass++, search->next = 0) {
-        dit_role wanted = search->pass ? DIT_ROLE_NONE : role;
         while (search->next < desc->component_count) {
-            if (desc->components[search->next++].role != wanted) continue;
-            search->named = search->pass == 0;
+            dit_role role = desc->components[search->next++].role;
+            if (!diti_model_may_hold(search, role)) continue;
+            search->named = role == search->role;
             *index = search->next;
             return true;
         }
@@ -53,11 +79,11 @@ static dit_result diti_model_config(const dit_model *model, const diti_package *
 
 DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
                                                const char *folder, const char *file, diti_json **out, dit_error *err) {
-    diti_model_search search = DITI_ZERO;
+    diti_model_search search = diti_model_search_for(role, DITI_ENCODER_NONE);
     diti_package *package;
     uint32_t index;
     *out = NULL;
-    while (!*out && diti_model_next(desc, role, &search, &index)) {
+    while (!*out && diti_model_next(desc, &search, &index)) {
         if (index && (!search.named || role == DIT_ROLE_NONE)) continue;
         DITI_TRY(diti_model_open(model, desc, index, &package, err));
         if (package) DITI_TRY(diti_model_config(model, package, index ? "" : folder, file, out, err));
@@ -180,6 +206,13 @@ static bool diti_model_find_part(const diti_model_want *want, diti_model_part *p
     return false;
 }
 
+static void diti_model_leave(const dit_model *model, diti_model_part *part) {
+    part->checkpoint = NULL;
+    part->prefix = "";
+    diti_json_free(&model->env, part->config);
+    part->config = NULL;
+}
+
 /* Looks for the part in a package: under its folder's name, else as the whole package or under a known prefix. named:
    it is the part, known or not. */
 static dit_result diti_model_look(const dit_model *model, const diti_model_want *want, bool named,
@@ -193,22 +226,36 @@ static dit_result diti_model_look(const dit_model *model, const diti_model_want 
     result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
     if (result < 0 || !part->checkpoint) return result;
     result = diti_model_config(model, part->package, "", "config.json", &part->config, err);
-    if (result < 0 || diti_model_find_part(want, part) || named) return result;
-    part->checkpoint = NULL;
-    diti_json_free(&model->env, part->config);
-    part->config = NULL;
+    if (result >= 0 && !diti_model_find_part(want, part) && !named) diti_model_leave(model, part);
+    return result;
+}
+
+/* A T5 may be any of the text encoders of the pipeline that lies there. */
+static dit_result diti_model_look_for_t5(const dit_model *model, diti_model_part *part, dit_error *err) {
+    static const diti_model_want wants[] = {{DIT_ROLE_TEXT_1, "text_encoder", DITI_ENCODER_T5},
+                                            {DIT_ROLE_TEXT_2, "text_encoder_2", DITI_ENCODER_T5},
+                                            {DIT_ROLE_TEXT_3, "text_encoder_3", DITI_ENCODER_T5}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(wants); i++) {
+        DITI_TRY(diti_model_look(model, &wants[i], false, part, err));
+        if (part->checkpoint && diti_part_fits(&wants[i], part)) return DIT_OK;
+        diti_model_leave(model, part);
+    }
     return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
                                           diti_model_part *part, dit_error *err) {
-    diti_model_search search = DITI_ZERO;
+    diti_model_search search = diti_model_search_for(want->role, want->kind);
     dit_result result = DIT_OK;
     uint32_t index;
     memset(part, 0, sizeof *part);
-    while (!part->checkpoint && result >= 0 && diti_model_next(desc, want->role, &search, &index)) {
+    while (!part->checkpoint && result >= 0 && diti_model_next(desc, &search, &index)) {
         result = diti_model_open(model, desc, index, &part->package, err);
-        if (result >= 0 && part->package) result = diti_model_look(model, want, search.named, part, err);
+        if (result < 0 || !part->package) continue;
+        result = index && desc->components[index - 1].role == DIT_ROLE_T5
+                     ? diti_model_look_for_t5(model, part, err)
+                     : diti_model_look(model, want, search.named, part, err);
         if (part->checkpoint) model->used[index] = true;
     }
     return result;
@@ -271,10 +318,11 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
 
 static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_desc *desc, dit_role role, uint32_t index,
                                             diti_encoder *encoder, dit_error *err) {
-    diti_model_search search = DITI_ZERO;
+    diti_model_search search = diti_model_search_for(role, encoder->kind);
     diti_package *package;
     uint32_t at;
-    while (!encoder->tokenizer && diti_model_next(desc, role, &search, &at)) {
+    while (!encoder->tokenizer && diti_model_next(desc, &search, &at)) {
+        if (at && desc->components[at - 1].role == DIT_ROLE_T5 && !model->used[at]) continue; /* no T5 was there */
         DITI_TRY(diti_model_open(model, desc, at, &package, err));
         if (!package) continue;
         DITI_TRY(diti_model_search_tokenizer(model, package, index, at != 0, encoder, err));
@@ -311,9 +359,11 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         if (component->role == DIT_ROLE_LORA) continue;
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
-                         "autoencoder, one of its text encoders nor a tokenizer of these",
-                         path, i);
+                         "%s (components[%u]) holds no part that this model has a place for: %s", path, i,
+                         component->role == DIT_ROLE_T5          ? "no T5 text encoder"
+                         : component->role == DIT_ROLE_TOKENIZER ? "no tokenizer of one of its text encoders"
+                                                                 : "neither a transformer, an autoencoder, one of its "
+                                                                   "text encoders nor a tokenizer of these");
     }
     return DIT_OK;
 }

@@ -1997,6 +1997,15 @@ static void test_parts(void) {
     CHECK(one_line_saying(&o, 3, "--vae tests/fixtures/nothing: No such file"));
     o = RUN("-m", MODEL, "--t5", clip, "-p", "x");
     CHECK(one_line_saying(&o, 3, "holds no part"));
+    /* Nothing but the named part of a whole model is taken. */
+    o = RUN("-m", "tests/fixtures/pipe_flux", "--t5", BUNDLED, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "T5) gives 256 channels, the transformer wants 48"));
+    o = RUN("-m", "tests/fixtures/pipe_flux", "--tokenizer", BUNDLED, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "no CLIP-L text encoder"));
+    o = RUN("-m", "tests/fixtures/pipe_dit", "--t5", BUNDLED, "--class", "1");
+    CHECK(one_line_saying(&o, 3, "no T5 text encoder"));
+    o = RUN("-m", "tests/fixtures/pipe_dit", "--tokenizer", BUNDLED, "--class", "1");
+    CHECK(one_line_saying(&o, 3, "no tokenizer"));
     o = RUN("-m", MODEL, "--taesd", "tests/fixtures/taesd", "--vae", "tests/fixtures/pipe_dit/vae", SMALL, "-o",
             (char *)in_work("parts.png"));
     CHECK_MESSAGE(o.code == 0 && exists(in_work("parts.png")), "%s", o.err);

@@ -601,6 +601,33 @@ static void test_flux(void) {
 
 /* ---- HunyuanDiT: texts with masks ---- */
 
+/* A whole PixArt lends its T5 as DIT_ROLE_T5 and its tokenizer as either role, and nothing else. */
+static void check_hunyuan_elsewhere(const parts *p, const unsigned char *expected) {
+    dit_role lent;
+    for (lent = DIT_ROLE_TOKENIZER; lent <= DIT_ROLE_T5; lent++) {
+        parts other_parts = {0};
+        dit_model_desc desc;
+        dit_model *model;
+        dit_job_desc d;
+        add_path(&other_parts, DIT_ROLE_TOKENIZER, FIXTURES "tokenizers/bert");
+        add_path(&other_parts, lent, FIXTURES "pipe_pixart_sigma");
+        if (lent == DIT_ROLE_TOKENIZER) add_path(&other_parts, DIT_ROLE_T5, FIXTURES "pipe_pixart_sigma/text_encoder");
+        add_path(&other_parts, DIT_ROLE_VAE, FIXTURES "pipe_dit/vae");
+        other_parts.list[other_parts.count++] = p->list[2]; /* BERT */
+        desc = describe(&other_parts);
+        desc.source.path = FIXTURES "hunyuandit_v12";
+        model = load(&desc);
+        if (!model) continue;
+        d = request(model);
+        CHECK(same_picture(&d, expected));
+        dit_model_destroy(model);
+        desc.components = &other_parts.list[1]; /* a model without text encoders has no place for it */
+        desc.component_count = 1;
+        desc.source.path = FIXTURES "pipe_dit";
+        CHECK(dit_model_load(context, &desc, &model, NULL) == DIT_ERROR_UNSUPPORTED_MODEL);
+    }
+}
+
 static void test_hunyuan(void) {
     unsigned char expected[BYTES], rgba[BYTES];
     parts p;
@@ -615,6 +642,7 @@ static void test_hunyuan(void) {
     d.prompt = "a";
     CHECK(picture(&d, rgba) && memcmp(rgba, expected, BYTES));
     dit_model_destroy(model);
+    check_hunyuan_elsewhere(&p, expected);
     bytes_free(&p.bert.members[0].file);
 }
 
