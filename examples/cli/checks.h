@@ -16,26 +16,38 @@ static bool find_bundled(const char *name, char *out) {
     return false;
 }
 
+/* An option that names a part which lies elsewhere. */
+typedef struct part_option {
+    const char *name;
+    dit_role role;
+    size_t value; /* its member of options */
+} part_option;
+
+static const part_option part_options[] = {
+    {"--diffusion-model", DIT_ROLE_TRANSFORMER, offsetof(options, diffusion_model)},
+    {"--clip-l", DIT_ROLE_TEXT_1, offsetof(options, clip_l)},
+    {"--clip-g", DIT_ROLE_TEXT_2, offsetof(options, clip_g)},
+    {"--t5", DIT_ROLE_T5, offsetof(options, t5)},
+    {"--vae", DIT_ROLE_VAE, offsetof(options, vae)},
+    {"--taesd", DIT_ROLE_TAE, offsetof(options, taesd)},
+    {"--control-net", DIT_ROLE_CONTROL, offsetof(options, control_net)},
+    {"--tokenizer", DIT_ROLE_TOKENIZER, offsetof(options, tokenizer)}};
+enum { PART_OPTIONS = sizeof part_options / sizeof part_options[0] };
+
+static const char *part_path(const options *o, const part_option *part) {
+    return *(const char *const *)(const void *)((const char *)o + part->value);
+}
+
 static int check_parts(app *a) {
-    const struct {
-        const char *option, *path;
-        dit_role role;
-    } parts[] = {{"--diffusion-model", a->o.diffusion_model, DIT_ROLE_TRANSFORMER},
-                 {"--clip-l", a->o.clip_l, DIT_ROLE_TEXT_1},
-                 {"--clip-g", a->o.clip_g, DIT_ROLE_TEXT_2},
-                 {"--t5", a->o.t5, DIT_ROLE_T5},
-                 {"--vae", a->o.vae, DIT_ROLE_VAE},
-                 {"--taesd", a->o.taesd, DIT_ROLE_TAE},
-                 {"--control-net", a->o.control_net, DIT_ROLE_CONTROL},
-                 {"--tokenizer", a->o.tokenizer, DIT_ROLE_TOKENIZER}};
     size_t i;
     a->part_count = 0;
-    for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (!parts[i].path) continue;
-        if (!file_exists(parts[i].path))
-            return complain(EXIT_INPUT, "%s %s: %s", parts[i].option, parts[i].path, told_reason(errno));
-        a->parts[a->part_count].role = parts[i].role;
-        a->parts[a->part_count++].source.path = parts[i].path;
+    for (i = 0; i < PART_OPTIONS; i++) {
+        const char *path = part_path(&a->o, &part_options[i]);
+        if (!path) continue;
+        if (!file_exists(path))
+            return complain(EXIT_INPUT, "%s %s: %s", part_options[i].name, path, told_reason(errno));
+        a->parts[a->part_count].role = part_options[i].role;
+        a->parts[a->part_count++].source.path = path;
     }
     loras_to_parts(&a->loras, a->o.lora_merge, a->parts, &a->part_count);
     return EXIT_GOOD;
@@ -462,14 +474,14 @@ static bool add_tokenizers(app *a) {
     return a->part_count > before;
 }
 
-/* Reads the model's headers only. */
-static int open_headers(app *a) {
+/* Reads the model's headers only. what: goes before a failure; NULL: nothing. */
+static int open_headers(app *a, const char *what) {
     dit_model_desc desc = describe_model(a);
     dit_result result;
     int role;
     desc.dry_run = true;
     result = dit_model_load(NULL, &desc, &a->headers, &a->err);
-    if (result != DIT_OK) return dit_failed(a, result, NULL);
+    if (result != DIT_OK) return dit_failed(a, result, what);
     dit_model_get_info(a->headers, &a->info);
     for (role = DIT_ROLE_TEXT_1; role <= DIT_ROLE_TEXT_3; role++) /* a part that another device runs is not missing */
         if (a->info.parameters[role]) a->info.missing &= ~(1u << role);
@@ -478,7 +490,7 @@ static int open_headers(app *a) {
     if (!add_tokenizers(a)) return EXIT_GOOD;
     dit_model_destroy(a->headers);
     a->headers = NULL;
-    return open_headers(a);
+    return open_headers(a, "there is no tokenizer (--tokenizer names one), and the usual one does not do");
 }
 
 /* ---- Clips ---- */
@@ -553,9 +565,47 @@ static int check_frames(app *a) {
     return EXIT_GOOD;
 }
 
+/* --clip-l and --clip-g are the first and second text encoder of every family, but for a T5. */
+static int check_encoders(const app *a) {
+    const char *given[] = {a->o.clip_l, a->o.clip_g};
+    size_t i;
+    for (i = 0; i < 2; i++) {
+        if (given[i] && a->info.encoders[i] && strcmp(a->info.encoders[i], "T5") == 0)
+            return complain(EXIT_USAGE, "%s %s: this model has a T5 there; name that with --t5",
+                            i ? "--clip-g" : "--clip-l", given[i]);
+    }
+    return EXIT_GOOD;
+}
+
+/* Says whose files are cut off: those of the first part with which bytes are missing. */
+static int complain_absent(const app *a) {
+    dit_model_desc desc = describe_model(a);
+    uint64_t absent = a->info.absent_bytes;
+    const char *option = "--model", *path = a->model_path;
+    uint32_t count = desc.component_count, i;
+    bool found = false;
+    desc.weight_budget = 0;
+    desc.release_text_encoders = false;
+    desc.dry_run = true;
+    for (i = desc.source.path ? 0 : 1; i <= count && !found; i++) {
+        dit_model *model = NULL;
+        dit_model_info info = {0};
+        desc.component_count = i;
+        if (dit_model_load(NULL, &desc, &model, NULL) == DIT_OK) dit_model_get_info(model, &info);
+        dit_model_destroy(model);
+        found = info.absent_bytes > 0;
+        if (found && i) path = desc.components[i - 1].source.path;
+    }
+    for (i = 0; i < PART_OPTIONS; i++)
+        if (part_path(&a->o, &part_options[i]) == path) option = part_options[i].name;
+    return complain(EXIT_INPUT, "%s %s: %llu bytes at the end of its files are missing; get the file again", option,
+                    path, (unsigned long long)absent);
+}
+
 /* Its sizes and parts. */
 static int check_model(app *a) {
-    int code = a->headers ? EXIT_GOOD : open_headers(a);
+    int code = a->headers ? EXIT_GOOD : open_headers(a, NULL);
+    if (!code) code = check_encoders(a);
     if (!code) code = check_class(a, a->headers);
     if (!code) code = check_frames(a);
     if (!code && a->o.encode_prompt && a->info.class_count)
@@ -563,10 +613,7 @@ static int check_model(app *a) {
     if (code) return code;
     /* The model's own sampler by name is the model's own, so that a PNG that names it says all. */
     if (a->o.sampler && strcmp(a->o.sampler, a->info.default_sampler) == 0) a->o.sampler = NULL;
-    if (a->info.absent_bytes) {
-        return complain(EXIT_INPUT, "--model %s: %llu bytes at the end of its files are missing; get the file again",
-                        a->model_path, (unsigned long long)a->info.absent_bytes);
-    }
+    if (a->info.absent_bytes) return complain_absent(a);
     return a->info.missing ? complain_missing(a) : EXIT_GOOD;
 }
 

@@ -401,7 +401,7 @@ static int serve(app *a) {
     code = take_loras(&a->o, &a->loras);
     a->loaded = loading_text(&a->o, &a->loras); /* a model that cannot be is told at once */
     if (!code) code = check_model_path(a);
-    if (!code) code = open_headers(a);
+    if (!code) code = open_headers(a, NULL);
     if (code) return code;
     if (a->info.default_frames) a->o.frames = "1"; /* stills of models of clips */
     if (!find_bundled("emoji-q8_0.gguf", bundled)) bundled[0] = 0;

@@ -248,7 +248,7 @@ static int show_info(app *a) {
     if (!code && a->r.count > 64) code = complain(EXIT_USAGE, "--batch-count %u: at most 64 with --info", a->r.count);
     if (!code) code = take_loras(&a->o, &a->loras);
     if (!code) code = check_model_path(a);
-    if (!code) code = open_headers(a);
+    if (!code) code = open_headers(a, NULL);
     if (!code) code = check_frames(a);
     if (!code) code = check_sizes(a);
     if (!code && a->o.device) code = open_context(a);

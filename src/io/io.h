@@ -232,6 +232,7 @@ typedef struct diti_package diti_package;
 DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_package_close(diti_package *package); /* NULL is fine */
+DIT_INTERNAL bool diti_package_is_folder(const diti_package *package);
 /* Bytes that the checkpoints opened so far lack: see diti_checkpoint_absent. */
 DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package);
 /* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none.

@@ -61,6 +61,8 @@ DIT_INTERNAL void diti_package_close(diti_package *package) {
     diti_free(&env, package);
 }
 
+DIT_INTERNAL bool diti_package_is_folder(const diti_package *package) { return package->single == NULL; }
+
 DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package) {
     uint64_t absent = package->single ? diti_checkpoint_absent(package->single) : 0;
     size_t i;

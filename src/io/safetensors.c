@@ -53,7 +53,10 @@ static dit_result diti_safetensors_range(const diti_safetensors *file, const dit
         !diti_json_u64(offsets->first->next, end)) {
         return diti_safetensors_fail(file, tensor, "data_offsets are not two whole numbers");
     }
-    if (*begin > *end || *end > file->data_size) {
+    if (*begin > *end)
+        return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': data_offsets %llu to %llu run backwards",
+                         file->name, tensor, (unsigned long long)*begin, (unsigned long long)*end);
+    if (*end > file->data_size) {
         return diti_fail(file->err, DIT_ERROR_BAD_FILE,
                          "%s: tensor '%s': data_offsets %llu to %llu are not inside the file's %llu data bytes",
                          file->name, tensor, (unsigned long long)*begin, (unsigned long long)*end,

@@ -267,8 +267,9 @@ static dit_result diti_encoder_check_tokenizer(const diti_encoder *encoder, dit_
         if (words->pieces[i].id < (int32_t)vocabulary) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "the tokenizer of %s has a token %d, the text encoder %u of them; they belong to different "
-                         "models",
-                         diti_encoder_name(encoder->kind), words->pieces[i].id, vocabulary);
+                         "models (%s in %s)",
+                         diti_encoder_name(encoder->kind), words->pieces[i].id, vocabulary, encoder->tokenizer->name,
+                         encoder->tokenizer_source ? encoder->tokenizer_source : "data");
     }
     return DIT_OK;
 }

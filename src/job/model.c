@@ -49,12 +49,17 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     return options;
 }
 
-/* Every part has a config.json: an error in one names the file that it belongs to. */
+/* Every part has a config.json: an error in one names the file that it belongs to. What a folder without one does not
+   say is guessed as of original files; where that fails, the lack of the file is the cause. */
 static dit_result diti_model_name_config(const diti_model_part *part, dit_result result, dit_error *err) {
     static const char config[] = "config.json: ";
     dit_error said;
-    if (result >= 0 || !err || !diti_starts_with(err->message, config)) return result;
+    if (result >= 0 || !err) return result;
     said = *err;
+    if (result == DIT_ERROR_UNSUPPORTED_MODEL && !part->config && diti_package_is_folder(part->package))
+        return diti_fail(err, result, "%s: config.json is missing beside it: %s",
+                         diti_checkpoint_name(part->checkpoint), said.message);
+    if (!diti_starts_with(said.message, config)) return result;
     return diti_fail(err, result, "%s: %s", diti_checkpoint_name(part->checkpoint), said.message);
 }
 
@@ -196,6 +201,10 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
+    if (result >= 0 && part.checkpoint && want.kind == DITI_ENCODER_T5 &&
+        diti_encoder_kind_of(part.checkpoint, part.prefix) != DITI_ENCODER_T5)
+        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: no T5, which the %s of this model is",
+                           diti_checkpoint_name(part.checkpoint), want.folder);
     if (result >= 0) result = diti_encoder_ask(model, encoder, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);

@@ -326,7 +326,9 @@ static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_de
         DITI_TRY(diti_model_open(model, desc, at, &package, err));
         if (!package) continue;
         DITI_TRY(diti_model_search_tokenizer(model, package, index, at != 0, encoder, err));
-        if (encoder->tokenizer) model->used[at] = true;
+        if (!encoder->tokenizer) continue;
+        encoder->tokenizer_source = at ? desc->components[at - 1].source.path : desc->source.path;
+        model->used[at] = true;
     }
     return DIT_OK;
 }

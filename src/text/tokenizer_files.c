@@ -100,12 +100,17 @@ static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, dit
 }
 
 /* "pad_token": "!" or {"content": "!", ...}. CLIP-G of SDXL and SD3 is padded with what stands for "!". */
-static dit_result diti_tokenizer_configure_padding(diti_tokenizer *tokenizer, const diti_json *config, dit_error *err) {
-    diti_settings settings = diti_settings_of(config, tokenizer->name, err), token;
+static dit_result diti_tokenizer_configure_padding(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
+                                                   const diti_json *config, const char *file, dit_error *err) {
+    diti_settings settings, token;
+    const diti_json *value;
     const char *text;
-    const diti_json *value = diti_setting(&settings, "pad_token");
+    char path[160];
+    diti_format(path, sizeof path, "%s%s", from->folder, file);
+    settings = diti_settings_of(config, path, err);
+    value = diti_setting(&settings, "pad_token");
     if (value && value->kind == DITI_JSON_OBJECT) {
-        token = diti_settings_of(value, tokenizer->name, err);
+        token = diti_settings_of(value, path, err);
         text = diti_setting_text(&token, "content", "");
         settings.result = token.result;
     } else {
@@ -138,8 +143,8 @@ static dit_result diti_tokenizer_use_config(const diti_tokenizer_folder *from, d
     if (most >= 1 && most <= 4096) *limit = (uint32_t)most;
     if (tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
     if (settings.result < 0 || !tokenizer) return settings.result;
-    DITI_TRY(diti_tokenizer_configure_padding(tokenizer, map, err));
-    return diti_tokenizer_configure_padding(tokenizer, config, err);
+    DITI_TRY(diti_tokenizer_configure_padding(from, tokenizer, map, "special_tokens_map.json", err));
+    return diti_tokenizer_configure_padding(from, tokenizer, config, "tokenizer_config.json", err);
 }
 
 static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,

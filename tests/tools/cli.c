@@ -1840,6 +1840,45 @@ static void test_damaged_model(void) {
     CHECK(one_line_saying(&o, 3, "model.gguf"));
     CHECK(!exists(in_work("h.png")));
     free(file);
+    file = load(BUNDLED, &size);
+    if (file) store(in_work("half.gguf"), file, size / 2);
+    o = RUN("-p", "x", "-m", BUNDLED, "--diffusion-model", (char *)in_work("half.gguf"));
+    CHECK(file && one_line_saying(&o, 3, "--diffusion-model") && strstr(o.err, "half.gguf: "));
+    o = RUN("-p", "x", "--diffusion-model", BUNDLED, "--vae", (char *)in_work("half.gguf"));
+    CHECK(file && one_line_saying(&o, 3, "--vae") && strstr(o.err, "half.gguf: "));
+    o = RUN("-p", "x", "-m", (char *)in_work("half.gguf"), "--vae", BUNDLED);
+    CHECK(file && one_line_saying(&o, 3, "--model") && strstr(o.err, "half.gguf: "));
+    free(file);
+}
+
+/* A pipeline's folder without one of its files, or with another in its place: the message is about that file. */
+static void test_damaged_folder(void) {
+    static const char reversed[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}";
+    static const struct {
+        const char *file, *text, *says; /* text NULL: the file is not there */
+    } damages[] = {
+        {"tokenizer", NULL, "there is no tokenizer (--tokenizer names one), and the usual one does not do: "},
+        {"transformer/config.json", NULL, "config.json is missing beside it: PixArt transformer: 0 heads"},
+        {"tokenizer/special_tokens_map.json", "[]", "tokenizer/special_tokens_map.json: it is not an"},
+        {"vae/diffusion_pytorch_model.safetensors", reversed, "data_offsets 4 to 0 run backwards"}};
+    char command[512], path[320], data[256] = "";
+    size_t i;
+    for (i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+        outcome o;
+        snprintf(command, sizeof command, "rm -rf %s && cp -r " MODEL " %s && rm -r %s/%s", in_work("damaged"),
+                 in_work("damaged"), in_work("damaged"), damages[i].file);
+        CHECK(system(command) == 0);
+        snprintf(path, sizeof path, "%s/%s", in_work("damaged"), damages[i].file);
+        if (damages[i].text == reversed) { /* a header, and four bytes */
+            data[0] = (char)strlen(reversed);
+            memcpy(data + 8, reversed, sizeof reversed);
+            store(path, data, 8 + strlen(reversed) + 4);
+        } else if (damages[i].text)
+            store(path, damages[i].text, strlen(damages[i].text));
+        o = RUN("-m", (char *)in_work("damaged"), "-p", "x");
+        CHECK(one_line_saying(&o, 3, damages[i].says));
+        CHECK(i || strstr(o.err, "tokenizer.json in "));
+    }
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *ftw) {
@@ -1993,6 +2032,10 @@ static void test_parts(void) {
     CHECK(one_line_saying(&o, 3, "no BERT text encoder; add it with --clip-l FILE"));
     o = RUN("--diffusion-model", flux, "--clip-l", t5, "-p", "x");
     CHECK(one_line_saying(&o, 3, "not a CLIP text encoder"));
+    o = RUN("-m", MODEL, "--clip-l", MODEL "/vae", "-p", "x");
+    CHECK(one_line_saying(&o, 3, "no T5, which the text_encoder of this model is"));
+    o = RUN("-m", MODEL, "--clip-l", MODEL "/text_encoder", "-p", "x");
+    CHECK(one_line_saying(&o, 2, "--clip-l " MODEL "/text_encoder: this model has a T5 there; name that with --t5"));
     o = RUN("-m", MODEL, "--vae", "tests/fixtures/nothing", "-p", "x");
     CHECK(one_line_saying(&o, 3, "--vae tests/fixtures/nothing: No such file"));
     o = RUN("-m", MODEL, "--t5", clip, "-p", "x");
@@ -2244,6 +2287,7 @@ int main(int argc, char **argv) {
     test_write_failure();
     test_cache();
     test_damaged_model();
+    test_damaged_folder();
     test_prefix();
     test_memory_runs_out();
     test_info();
