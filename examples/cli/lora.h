@@ -65,6 +65,17 @@ static bool find_lora(const options *o, const char *name, bool tag, char out[PAT
     return false;
 }
 
+/* Where a name that is no file is one up to its last colon, the weight behind it is what is wrong. */
+static int check_lora_weight(const options *o, const char *name, bool tag) {
+    char stem[PATH_SIZE], path[PATH_SIZE];
+    const char *colon = strrchr(name, ':');
+    const int why = errno;
+    snprintf(stem, sizeof stem, "%.*s", colon ? (int)(colon - name) : 0, name);
+    if (!*stem || !find_lora(o, stem, tag, path)) return errno = why, EXIT_GOOD;
+    return complain(EXIT_USAGE, "%s%s%s: the weight '%s' must be a number above -1000 and below 1000, as in %s:0.8",
+                    tag ? "<lora:" : "--lora ", name, tag ? "> in the prompt" : "", colon + 1, base_name(stem));
+}
+
 static int add_lora(const options *o, const char *text, size_t length, bool tag, lora_list *out) {
     char name[PATH_SIZE];
     lora_item *item;
@@ -81,6 +92,8 @@ static int add_lora(const options *o, const char *text, size_t length, bool tag,
         return complain(EXIT_USAGE, "<lora:%s> in the prompt: a name in --lora-dir, without a folder", name);
     item = &out->items[out->count];
     if (!find_lora(o, name, tag, item->path)) {
+        const int code = check_lora_weight(o, name, tag);
+        if (code) return code;
         if (!tag) return complain(EXIT_INPUT, "--lora %s: %s", name, told_reason(errno));
         if (!o->lora_dir)
             return complain(EXIT_USAGE, "<lora:%s> in the prompt: --lora-dir must name the folder that has it", name);

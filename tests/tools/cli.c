@@ -624,6 +624,8 @@ static void test_references(void) {
 
 static void test_loras(void) {
     static const char lora[] = "tests/fixtures/lora_pixart_sigma/lora";
+    static const char *const wrong[] = {"nan", "inf", "1e30", "99999", "-1000", "2,5", "abc", ""};
+    char text[160];
     char *plain = strdup(in_work("plain.png")), *option = strdup(in_work("option.png")),
          *tag = strdup(in_work("tag.png")), *merged = strdup(in_work("merged.png")),
          *again = strdup(in_work("again.png"));
@@ -644,6 +646,15 @@ static void test_loras(void) {
     check_refusal(RUN(QUICK, "--lora", "missing:0.5", "-o", again), 3, "missing");
     check_refusal(RUN(QUICK, "-q", "--lora", "tests/fixtures/lora_zimage/peft.safetensors", "-o", again), 3,
                   "the adapter is for another model");
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(text, sizeof text, "%s:%s", lora, wrong[i]);
+        check_refusal(RUN(QUICK, "--lora", text, "-o", again), 2, "must be a number above -1000 and below 1000");
+    }
+    check_refusal(RUN("-m", MODEL, "-p", "x <lora:lora:2,5>", "--lora-dir", "tests/fixtures/lora_pixart_sigma"), 2,
+                  "<lora:lora:2,5> in the prompt: the weight '2,5' must be");
+    check_refusal(RUN(QUICK, "--lora", "missing:abc", "-o", again), 3, "--lora missing:abc: No such file");
+    snprintf(text, sizeof text, "%s:0.5;%s:nan", lora, lora);
+    check_refusal(RUN(QUICK, "--lora", text, "-o", again), 2, "lora:nan: the weight 'nan'");
     CHECK(exists(lora));
     free(plain);
     free(option);
