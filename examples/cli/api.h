@@ -46,6 +46,8 @@ static bool take_member(exchange *e, const json_t *from, const char *name, const
     if (number && json_is_integer(value))
         snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     if (number && json_is_real(value)) snprintf(digits, sizeof digits, "%.9g", json_real_value(value));
+    if (number && json_is_string(value) && strspn(json_string_value(value), "0123456789") == json_string_length(value))
+        snprintf(digits, sizeof digits, "%s", json_string_value(value)); /* too large for a number of jansson */
     if (number ? !digits[0] : !json_is_string(value)) {
         answer_error(e, e->ticket->openai, 400, "%s must be a %s", name, number ? "number" : "text");
         return false;
@@ -141,7 +143,7 @@ static bool finish_ticket(exchange *e) {
 /* The body as an object; NULL: the answer says what is wrong. */
 static json_t *read_object(exchange *e, bool openai) {
     json_error_t wrong;
-    json_t *object = e->body.bytes ? json_loadb((const char *)e->body.bytes, e->body.size, 0, &wrong) : NULL;
+    json_t *object = e->body.bytes ? read_json((const char *)e->body.bytes, e->body.size, 0, &wrong) : NULL;
     if (json_is_object(object)) return object;
     if (object || !e->body.bytes)
         answer_error(e, openai, 400, "the body must be an object of JSON");
@@ -228,6 +230,8 @@ static bool take_edits(exchange *e) {
         for (k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
             const double number = strcmp(numbers[k], f->name) == 0 ? strtod((const char *)f->bytes, &end) : 0;
             if (!end || *end || end == (char *)f->bytes) continue;
+            if (fabs(number) >= 9e15 && strspn((char *)f->bytes, "0123456789") == f->size)
+                break; /* all of its digits */
             json_decref(value);
             value =
                 number == floor(number) && fabs(number) < 9e15 ? json_integer((json_int_t)number) : json_real(number);

@@ -60,6 +60,31 @@ static int set_option(options *o, const char *where, const char *name, const cha
 }
 
 #ifdef DIT_JSON
+/* JSON in which whole numbers may have 64 bits, as seeds do: jansson holds 63, so that longer ones become texts. */
+static json_t *read_json(const char *text, size_t size, size_t flags, json_error_t *wrong) {
+    json_t *value = json_loadb(text, size, flags, wrong);
+    parameter_text quoted = {0};
+    size_t i, length;
+    bool in_text = false;
+    if (value || json_error_code(wrong) != json_error_numeric_overflow) return value;
+    for (i = 0; i < size; i += length) {
+        bool whole = !in_text;
+        for (length = 0; !in_text && i + length < size && strchr("+-.eE0123456789", text[i + length]); length++)
+            whole = whole && strchr("-0123456789", text[i + length]);
+        whole = whole && length > 18;
+        if (!length) {
+            length = in_text && text[i] == '\\' && i + 1 < size ? 2 : 1;
+            in_text ^= text[i] == '"';
+        }
+        if (whole) text_append(&quoted, "\"", 1);
+        text_append(&quoted, text + i, length);
+        if (whole) text_append(&quoted, "\"", 1);
+    }
+    value = json_loadb(quoted.at, quoted.length, flags, wrong);
+    free(quoted.at);
+    return value;
+}
+
 /* One member of a line: its value as the command line would have it. */
 static int set_member(options *o, const char *where, const char *name, const json_t *value) {
     char digits[40];
@@ -79,7 +104,7 @@ static int set_member(options *o, const char *where, const char *name, const jso
 /* A line of JSON, over the options of the command line. "id" goes into what is told about the line. */
 static int read_json_line(const char *line, const char *where, options *o, parameter_text *entry) {
     json_error_t wrong;
-    json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &wrong), *value;
+    json_t *object = read_json(line, strlen(line), JSON_REJECT_DUPLICATES, &wrong), *value;
     const char *name;
     int code = EXIT_GOOD;
     if (!json_is_object(object)) {
@@ -111,16 +136,21 @@ static int read_json_line(const char *line, const char *where, options *o, param
 }
 #endif
 
-/* A line without its end; NULL at the end of the file. *whole: false where the line is longer than LINE_SIZE. */
-static char *read_batch_line(FILE *from, char *line, bool *whole) {
-    size_t length;
-    int c;
-    if (!fgets(line, LINE_SIZE, from)) return NULL;
-    length = strlen(line);
-    *whole = length + 1 < LINE_SIZE || line[length - 1] == '\n';
-    while (!*whole && (c = getc(from)) != EOF && c != '\n') {
+/* A line without its end; NULL at the end of the file. *wrong: why it is no request; NULL: it may be one. */
+static char *read_batch_line(FILE *from, char *line, const char **wrong) {
+    size_t length = 0;
+    int c = getc(from);
+    *wrong = NULL;
+    if (c == EOF) return NULL;
+    for (; c != EOF && c != '\n'; c = getc(from)) {
+        if (!c) *wrong = "it has a byte of zero, which ends a text";
+        if (length + 1 == LINE_SIZE)
+            *wrong = "it is longer than 1 MB";
+        else
+            line[length++] = (char)c;
     }
-    while (length && strchr("\r\n", line[length - 1])) line[--length] = 0;
+    while (length && line[length - 1] == '\r') length--;
+    line[length] = 0;
     return line;
 }
 
@@ -140,8 +170,8 @@ static int make_batch(app *a) {
     char *lines[2] = {(char *)malloc(LINE_SIZE), (char *)malloc(LINE_SIZE)}, *line = lines[0], *behind = NULL,
          where[64];
     int code = EXIT_GOOD, first = EXIT_GOOD;
-    uint32_t shared = 0, own, number = 0;
-    bool whole = true, next_whole = true;
+    uint32_t shared = 0, own, number = 0, requests = 0;
+    const char *wrong = NULL, *next_wrong = NULL;
     if (!from) code = complain(EXIT_INPUT, "--batch %s: %s", usual.batch, why ? why : told_reason(errno));
     if (!code && (!lines[0] || !lines[1])) code = complain(EXIT_MEMORY, "out of memory");
     if (!code && usual.output && to_stdout(&usual))
@@ -149,24 +179,25 @@ static int make_batch(app *a) {
     if (!code && usual.prompt)
         code = complain(EXIT_USAGE, "--prompt: the lines of --batch are the prompts; leave it out");
     first = tell_failure(a, code);
-    if (!code) behind = read_batch_line(from, lines[0], &next_whole);
+    if (!code) behind = read_batch_line(from, lines[0], &next_wrong);
     for (; !code && !caught_signal && behind;
-         behind = from_pipe ? read_batch_line(from, lines[0], &next_whole) : behind) {
+         behind = from_pipe ? read_batch_line(from, lines[0], &next_wrong) : behind) {
         parameter_text entry = {0};
         char count[24];
         line = behind;
-        whole = next_whole;
-        if (!from_pipe) behind = read_batch_line(from, lines[line == lines[0]], &next_whole); /* a pipe may wait */
-        a->next_prompt = behind && !from_pipe && next_whole ? line_prompt(behind) : NULL;
+        wrong = next_wrong;
+        if (!from_pipe) behind = read_batch_line(from, lines[line == lines[0]], &next_wrong); /* a pipe may wait */
+        a->next_prompt = behind && !from_pipe && !next_wrong ? line_prompt(behind) : NULL;
         number++;
-        if (!line[strspn(line, " \t")]) continue;
+        if (!wrong && !line[strspn(line, " \t")]) continue;
+        requests++;
         snprintf(where, sizeof where, "--batch, line %u: ", number);
         snprintf(count, sizeof count, "\"line\":%u", number);
         json_raw(&entry, count);
         a->o = usual;
         a->o.output = NULL;
-        if (!whole)
-            code = complain(EXIT_USAGE, "%sit is longer than 1 MB", where);
+        if (wrong)
+            code = complain(EXIT_USAGE, "%s%s", where, wrong);
         else if (line[strspn(line, " \t")] == '{')
             code = read_json_line(line, where, &a->o, &entry);
         else
@@ -176,15 +207,21 @@ static int make_batch(app *a) {
         a->first_picture = own ? 0 : shared;
         a->entry = entry.at;
         a->line = number;
+        complaint.where = where;
         code = code ? tell_failure(a, code) : make_request(a);
+        complaint.where = NULL;
         if (!own && !code) shared = a->first_picture;
         a->entry = NULL;
         free(entry.at);
         if (code && !first) first = code;
         if (code != EXIT_DEVICE && code < 128) code = EXIT_GOOD;
     }
-    if (!first && !number) first = complain(EXIT_USAGE, "--batch %s: it has no line", usual.batch);
     a->o = usual;
+    if (caught_signal && code < 128) { /* between two requests */
+        code = tell_failure(a, dit_failed(a, DIT_CANCELLED, NULL));
+        if (!first) first = code;
+    }
+    if (!first && !requests) first = complain(EXIT_USAGE, "--batch %s: it has no line", usual.batch);
     if (from && !from_pipe) fclose(from);
     free(lines[0]);
     free(lines[1]);

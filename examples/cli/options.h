@@ -321,7 +321,8 @@ enum { HELP_PARTS = sizeof help_parts / sizeof help_parts[0] };
 /* The last error, for those who ask for it in another form: --json and the clients of --serve. */
 static struct {
     char text[8192];
-    bool silent; /* not on stderr */
+    bool silent;       /* not on stderr */
+    const char *where; /* on stderr before the text: which request it is about; NULL: there is one */
 } complaint;
 
 /* Every error is one line on stderr; returns code so that `return complain(...)` reads well. */
@@ -330,7 +331,7 @@ static int complain(int code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(complaint.text, sizeof complaint.text, format, args);
     va_end(args);
-    if (!complaint.silent) fprintf(stderr, "dit: %s\n", complaint.text);
+    if (!complaint.silent) fprintf(stderr, "dit: %s%s\n", complaint.where ? complaint.where : "", complaint.text);
     return code;
 }
 

@@ -250,10 +250,11 @@ static char *add_file(char *p, const char *field, const char *name) {
 }
 
 /* A form that has fox.png edited, with a mask or without; gives its size. */
-static size_t make_form(char *form, const char *mask) {
-    char *p =
-        form + sprintf(form, "--cut\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nin snow\r\n--cut\r\n"
-                             "Content-Disposition: form-data; name=\"seed\"\r\n\r\n7\r\n");
+static size_t make_form(char *form, const char *mask, const char *seed) {
+    char *p = form + sprintf(form,
+                             "--cut\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nin snow\r\n--cut\r\n"
+                             "Content-Disposition: form-data; name=\"seed\"\r\n\r\n%s\r\n",
+                             seed);
     p = add_file(p, "image", "fox.png");
     if (mask) p = add_file(p, "mask", mask);
     p += sprintf(p, "--cut--\r\n");
@@ -311,19 +312,21 @@ static void test_openai(const served *s) {
     CHECK(says(get(s, "/pictures"), 200, "{\"number\":3,\"text\":\"a red fox\\u000aSteps: 2"));
     CHECK(says(get(s, "/v1/models"), 200, "\"id\":\"pipe_pixart_sigma\""));
     /* Edits: --strength 0.75 without a mask, 1 with one, and what is transparent is repainted. */
-    size = make_form(form, NULL);
+    size = make_form(form, NULL, "7");
     r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
     CHECK(shell("$DIT -p 'in snow' -s 7 -i $WORK/fox.png -q -o $WORK/snow.png") == 0);
     CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "snow.png"), "%d %.300s", r.status, r.body);
     free(r.text);
     make_masks();
-    size = make_form(form, "alpha.png");
+    size = make_form(form, "alpha.png", "7");
     r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
     CHECK(shell("$DIT -p 'in snow' -s 7 -i $WORK/fox.png --mask $WORK/white.png --strength 1 -q -o $WORK/half.png") ==
           0);
     CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "half.png"), "%d %.300s", r.status, r.body);
     free(r.text);
     CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, 90)), 400, "image is missing"));
+    size = make_form(form, NULL, "18446744073709551616");
+    CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, size)), 400, "--seed '18446744073709551616'"));
     CHECK(says(post(s, "/v1/images/edits", "{}"), 400, "must be a form"));
     CHECK(says(post(s, "/v1/images/generations", "{}"), 400, "\"error\":{\"message\":\"prompt is missing"));
     CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"n\":11}"), 400,
@@ -366,6 +369,10 @@ static void test_a1111(const served *s) {
     CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"%%%\"]}"), 400, "in base64"));
     CHECK(
         says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"aGFsbG8=\"]}"), 400, "no PNG or JPEG"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"seed\":18446744073709551615}"), 200,
+               "\\\"all_seeds\\\":[18446744073709551615]"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"seed\":18446744073709551616}"), 400,
+               "--seed '18446744073709551616'"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"steps\":\"many\"}"), 400, "steps must be a number"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"steps\":5000}"), 400, "--steps '5000'"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"sampler_name\":\"warp\"}"), 400, "--sampler 'warp'"));

@@ -613,9 +613,18 @@ static void test_batches(void) {
                     "\"output\":\"same_2.png\"}' '{\"prompt\":\"b\",\"output\":\"same.png\",\"steps\":0}' 'c' 'd' "
                     "| $DIT --batch - -o same_1.png >told") == 2);
         CHECK(same_files(in_work("same.png"), in_work("batch.png")) && holds("told", "same_2.png  seed 42"));
-        CHECK(
-            holds("said", "dit: --output ./same.png: it is the same file as --output of line 1, which would be lost"));
+        CHECK(holds(
+            "said",
+            "dit: --batch, line 2: --output ./same.png: it is the same file as --output of line 1, which would be lost"));
         CHECK(holds("told", "same_1.png  seed 42") && holds("told", "same_1_2.png  seed 42"));
+        CHECK(holds("said", "dit: --batch, line 2: --width '33'"));
+        CHECK(shell("printf '%%s\n' '' '{\"prompt\":\"a \\\" 1234567890123456789012\",\"seed\":18446744073709551615}' "
+                    "'{\"prompt\":\"b\",\"seed\":18446744073709551616}' '{\"seed\":1e999}' "
+                    "| $DIT --batch - -o large.png >told") == 2);
+        CHECK(holds("told", "large.png  seed 18446744073709551615  ") &&
+              holds("large.png", "a \" 1234567890123456789012"));
+        CHECK(holds("said", "dit: --batch, line 3: --seed '18446744073709551616'"));
+        CHECK(holds("said", "dit: --batch, line 4: this is no object of JSON"));
     }
     CHECK(shell("printf 'a fox\\na hare\\n' | $DIT --batch - -q --latent-out lt.st -o latent.png; code=$?; "
                 "$DIT -p 'a fox' -q --latent-out lt2.st -o latent2.png && cmp lt.st lt2.st && exit $code") == 2);
@@ -624,6 +633,12 @@ static void test_batches(void) {
     CHECK(
         shell("rm texts; printf 'a fox\\n\\na hare\\n' | $DIT --batch - --encode-prompt texts") == 2 &&
         holds("said", "--encode-prompt texts: it is the same file as --encode-prompt of line 1, which would be lost"));
+    CHECK(shell("printf 'a fox\\0 and more\nx\n' | $DIT --batch - -W 33") == 2 &&
+          holds("said", "dit: --batch, line 1: it has a byte of zero") &&
+          holds("said", "dit: --batch, line 2: --width '33'"));
+    CHECK(shell("printf '\n \t\n\r\n' | $DIT --batch -") == 2 && holds("said", "it has no line"));
+    CHECK(shell("sleep 1 | timeout --preserve-status -s INT 0.5 $DIT --batch - --json >told") == 130 &&
+          holds("said", "dit: interrupted\n") && holds("told", "\"code\":130,\"message\":\"interrupted\""));
     CHECK(shell("$DIT --batch nothing") == 3 && holds("said", "dit: --batch nothing: No such file"));
     CHECK(shell("$DIT --batch /dev/null") == 3 && holds("said", "device"));
     CHECK(shell(": | $DIT --batch -") == 2 && holds("said", "it has no line"));
