@@ -287,15 +287,14 @@ static bool parse_value(converter *convert, const char *option, const char *valu
         return (!*end && number >= 1 && number <= 1024 && floor(number) == number) ||
                usage("--rank takes a number from 1 to 1024, not ", value);
     }
-    if (*end || end == value || !(number > 0 && number <= 1000))
-        return usage("a number from 1 to 1000 is needed, not ", value);
-    if (strcmp(option, "--steps") == 0 && floor(number) != number)
-        return usage("the steps are a whole number, not ", value);
-    if (strcmp(option, "--steps") == 0)
+    if (*end || end == value || !(number > 0 && number <= 1000)) number = 0;
+    if (strcmp(option, "--steps") == 0) {
         convert->steps = (uint32_t)number;
-    else
-        convert->guidance = (float)number;
-    return true;
+        return (number >= 1 && floor(number) == number) ||
+               usage("--steps takes a whole number from 1 to 1000, not ", value);
+    }
+    convert->guidance = (float)number;
+    return number > 0 || usage("--guidance takes a number above 0, up to 1000, not ", value);
 }
 
 static bool takes_value(const char *option) {

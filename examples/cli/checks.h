@@ -343,9 +343,6 @@ static int check_prompts(const options *o) {
                         : o->negative_prompt    ? "--negative-prompt"
                         : o->class_name         ? "--class"
                                                 : "--encode-prompt");
-    if (!o->prompt && !o->class_name && !o->conditioning)
-        return complain(EXIT_USAGE,
-                        "what shall be on the picture? Say --prompt \"a red heart\"; --help lists the options");
     if (o->info_level) return complain(EXIT_USAGE, "--info-level: it is about --info MODEL, which is not there");
     if (o->quiet && o->verbose) return complain(EXIT_USAGE, "--quiet and --verbose exclude each other; leave one out");
     code = check_text("--prompt", o->prompt);
@@ -418,9 +415,18 @@ static int check_class(app *a, const dit_model *model) {
     uint32_t count = a->info.class_count;
     if (!count && a->o.class_name)
         return complain(EXIT_USAGE, "--class %s: this model has no classes; say --prompt instead", a->o.class_name);
+    if (!count && !a->o.prompt && !a->o.conditioning)
+        return complain(EXIT_USAGE,
+                        "what shall be on the picture? Say --prompt \"a red heart\"; --help lists the options");
     if (!count) return EXIT_GOOD;
-    if (a->o.prompt || a->o.negative_prompt || !a->o.class_name)
-        return complain(EXIT_USAGE, "--prompt: this model takes none; say --class with a number from 0 to %u or a name",
+    if (a->o.class_name && (a->o.prompt || a->o.negative_prompt))
+        return complain(EXIT_USAGE, "%s: this model takes none beside --class; leave it out",
+                        a->o.prompt ? "--prompt" : "--negative-prompt");
+    if (!a->o.class_name)
+        return complain(EXIT_USAGE, "%sthis model takes none; say --class with a number from 0 to %u or a name",
+                        a->o.prompt            ? "--prompt: "
+                        : a->o.negative_prompt ? "--negative-prompt: "
+                                               : "what shall be on the picture? Not a prompt, ",
                         count - 1);
     a->r.class_label = dit_model_class(model, a->o.class_name);
     if (a->r.class_label >= 0) return EXIT_GOOD;

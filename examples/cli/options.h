@@ -402,11 +402,13 @@ static const struct {
     {"", "--diffusion-fa", "attention always works in that way; leave it out"},
     {"", "--vae-on-cpu", "--vae-tiling decodes with less device memory"},
     {"", "--end-img", "--mask-strategy takes frames from a folder of two pictures: --init-video, \"0;0,0,1,-1\""},
+    {"", "--guidance-scale", "--cfg-scale is the scale of guidance, --guidance what a distilled model is told"},
     {"", "--upscale-model", "nothing is scaled up; ask for the size with -W and -H"},
 };
 
 static int unknown_argument(const char *name) {
     const char *nearest = option_table[0].name;
+    const size_t length = strcspn(name, "=");
     size_t i;
     if (name[0] != '-') {
         return complain(EXIT_USAGE, "unexpected '%s'; put the whole prompt in quotes: --prompt \"a red heart\"", name);
@@ -418,7 +420,9 @@ static int unknown_argument(const char *name) {
     for (i = 1; i < OPTION_COUNT; i++) {
         if (distance(name, option_table[i].name) < distance(name, nearest)) nearest = option_table[i].name;
     }
-    if (distance(name, nearest) > strlen(name) / 2)
+    for (i = OPTION_COUNT; i-- > 0 && length > 4;) /* the first one that begins so */
+        if (strncmp(option_table[i].name, name, length) == 0) nearest = option_table[i].name;
+    if (distance(name, nearest) > strlen(name) / 2 && (length <= 4 || strncmp(nearest, name, length) != 0))
         return complain(EXIT_USAGE, "unknown option %s; --help-all lists all", name);
     return complain(EXIT_USAGE, "unknown option %s; did you mean %s? (--help-all lists all)", name, nearest);
 }
@@ -501,6 +505,8 @@ static const char *const member_words[][2] = {
     {"dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0",
      "--clip-skip: this model uses no layers of a CLIP encoder; leave it out"},
     {"device_memory_limit in the context's desc", "--device-memory"},
+    {"dit_job_desc: references are given, and this model", "--ref-image: this model"},
+    {" takes none; leave them out", " takes no references; leave them out"},
     {"dit_guidance: ", ""},
     {"dit_job_desc: ", ""},
     {"dit_model_desc: ", ""},
@@ -540,7 +546,13 @@ static const char *const member_words[][2] = {
     {"adapters[0].image", "--control-image"},
     {"adapters[0].mode", "--control-mode"},
     {"add one as a component with the role DIT_ROLE_CONTROL when it is loaded", "name one with --control-net"},
+    {"cache \"references\" is about references, and there are none; it must be NULL",
+     "--keep-references is about --ref-image, which is not there; leave it out"},
     {"cache \"references\"", "--keep-references"},
+    {"; it must be NULL", "; leave it out"},
+    {"^preview wants ", "--preview wants "},
+    {"add its file as a component with the role DIT_ROLE_TAE", "name its file with --taesd"},
+    {"take DIT_PREVIEW_TAE or DIT_PREVIEW_VAE", "take tae or vae in place of proj"},
     {"^cache \"", "--cache \""},
     {"^cache: ", "--cache: "},
     {"vae_tile", "--vae-tile-size"},

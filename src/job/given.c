@@ -299,12 +299,18 @@ static dit_result diti_given_continue(const dit_model *model, const dit_job_desc
     return diti_given_hold(model, "loop", numbers, out, err);
 }
 
-static bool diti_given_wants_holds(const dit_job_desc *desc) {
-    return desc->reference_count || desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames;
+/* The member that is about frames which the model holds; NULL: none is there. */
+static const char *diti_given_wants_holds(const dit_job_desc *desc) {
+    if (desc->reference_count) return "reference_count";
+    if (desc->mask_strategy) return "mask_strategy";
+    if (desc->loop_count > 1) return "loop_count";
+    if (desc->loop) return "loop";
+    return desc->loop_frames ? "loop_frames" : NULL;
 }
 
 DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
+    const char *wanted;
     uint32_t i;
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
@@ -315,10 +321,14 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
             "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
             "must be NULL",
             model->info.family, model->info.variant);
-    if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
+    wanted = diti_given_wants_holds(desc);
+    if (wanted && !out->shape.clip && desc->reference_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
-                         "NULL, loop_count 0 or 1",
+                         "dit_job_desc: references are given, and this model (%s %s) takes none; leave them out",
+                         model->info.family, model->info.variant);
+    if (wanted && !(out->shape.clip && model->info.holds_frames))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: %s is given, and this model (%s %s) holds no frames; leave it out", wanted,
                          model->info.family, model->info.variant);
     if (!out->shape.clip) return DIT_OK;
     if (!(desc->strength >= 0 && desc->strength <= 1))

@@ -357,11 +357,13 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
     uint32_t i;
     for (i = 0; i < desc->component_count; i++) {
         const dit_component *component = &desc->components[i];
-        const char *path = component->source.path ? component->source.path : "data";
+        const char *path = component->source.path;
+        char number[40];
         if (component->role == DIT_ROLE_LORA) continue;
         if (model->used[i + 1]) continue;
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s (components[%u]) holds no part that this model has a place for: %s", path, i,
+        diti_format(number, sizeof number, "components[%u]", (unsigned)i);
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s holds no part that this model has a place for: %s",
+                         path ? path : number,
                          component->role == DIT_ROLE_T5          ? "no T5 text encoder"
                          : component->role == DIT_ROLE_TOKENIZER ? "no tokenizer of one of its text encoders"
                                                                  : "neither a transformer, an autoencoder, one of its "

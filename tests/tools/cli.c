@@ -427,6 +427,15 @@ static const refusal refusals[] = {
     {{"--weight-budget", "4X"}, 2, "800M or 4G"},
     {{"--weight-budget", "4K"}, 2, "at least"},
     {{"--promt", "x"}, 2, "--prompt"},
+    {{"--cfg", "3"}, 2, "did you mean --cfg-scale?"},
+    {{"--negative=x"}, 2, "did you mean --negative-prompt?"},
+    {{"--guidance-scale", "3"}, 2, "--cfg-scale is the scale of guidance, --guidance what a distilled"},
+    {{"--ref-image", "models/strip.png"}, 2, "--ref-image: this model (pixart sigma) takes no references; leave them"},
+    {{"--keep-references"}, 2, "does not take; leave it out"},
+    {{"--preview", "tae,x.png"},
+     2,
+     "--preview wants a tiny autoencoder, and the model has none: name its file with --taesd"},
+    {{"-m", BUNDLED, "--preview", "proj,x.png"}, 2, "take tae or vae in place of proj"},
     {{"-x"}, 2, "--help"},
     {{"-t", "4"}, 2, "-t is no option of dit: the device computes"},
     {{"--threads=4"}, 2, "--help"},
@@ -1612,6 +1621,10 @@ static void test_class(void) {
     CHECK(one_line_saying(&o, 2, "0 to 9"));
     o = RUN("-m", CLASSES, "-p", "a cat");
     CHECK(one_line_saying(&o, 2, "--class"));
+    o = RUN("-m", CLASSES);
+    CHECK(one_line_saying(&o, 2, "what shall be on the picture? Not a prompt, this model takes none; say --class"));
+    o = RUN("-m", CLASSES, "--class", "3", "-n", "fox");
+    CHECK(one_line_saying(&o, 2, "--negative-prompt: this model takes none beside --class; leave it out"));
 }
 
 /* int8 products: another picture than with stored weights, but nearly the same; told in the PNG; rules go first. */

@@ -728,6 +728,47 @@ static void test_output(void) {
 }
 #endif
 
+/* The program runs with these arguments, of which the last is NULL; gives what it says on stderr. */
+static const char *said_for(char **arguments, int *code) {
+    static char text[4096];
+    FILE *said = tmpfile();
+    const int usual = dup(2);
+    int count = 0;
+    size_t size;
+    while (arguments[count]) count++;
+    if (!said || usual < 0) abort();
+    dup2(fileno(said), 2);
+    *code = convert_main(count, arguments);
+    dup2(usual, 2);
+    close(usual);
+    rewind(said);
+    size = fread(text, 1, sizeof text - 1, said);
+    text[size] = 0;
+    fclose(said);
+    return text;
+}
+
+/* A refusal names the option, its value and what it may be. */
+static void test_refused_options(void) {
+    static const struct {
+        const char *arguments[4], *says;
+    } refused[] = {{{"--steps", "0"}, "--steps takes a whole number from 1 to 1000, not 0;"},
+                   {{"--steps", "0.5"}, "--steps takes a whole number from 1 to 1000, not 0.5;"},
+                   {{"--steps", "1e9"}, "--steps takes a whole number from 1 to 1000, not 1e9;"},
+                   {{"--guidance", "nan"}, "--guidance takes a number above 0, up to 1000, not nan;"},
+                   {{"--guidance", "-1"}, "--guidance takes a number above 0, up to 1000, not -1;"}};
+    for (size_t i = 0; i < DITI_COUNT(refused); i++) {
+        char *arguments[8] = {"dit-convert"};
+        int n = 1, code;
+        const char *said;
+        for (int k = 0; k < 4 && refused[i].arguments[k]; k++) arguments[n++] = (char *)refused[i].arguments[k];
+        arguments[n++] = "in";
+        arguments[n++] = "out.gguf";
+        said = said_for(arguments, &code);
+        CHECK_MESSAGE(code == EXIT_USAGE && strstr(said, refused[i].says), "%d: %s", code, said);
+    }
+}
+
 /* Each refusal is one line on stderr and leaves no file. */
 static void test_errors(void) {
     static const char *const wrong_types[] = {"q3_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
@@ -852,6 +893,7 @@ int main(void) {
 #ifndef _WIN32
     test_output();
 #endif
+    test_refused_options();
     test_errors();
 #ifndef _WIN32
     if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') test_other_reader(&env);

@@ -250,6 +250,10 @@ static void test_words(void) {
          "--skip-layer-start 1 and --skip-layer-end 0 must be rising fractions of the steps, 0 to 1"},
         {"dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0",
          "--clip-skip: this model uses no layers of a CLIP encoder; leave it out"},
+        {"dit_job_desc: cache \"references\" is about references, and there are none; it must be NULL",
+         "--keep-references is about --ref-image, which is not there; leave it out"},
+        {"dit_job_desc: references are given, and this model (dit xl) takes none; leave them out",
+         "--ref-image: this model (dit xl) takes no references; leave them out"},
         {"eta 0.5: only the sampler ddim", "--eta 0.5: only the sampler ddim"},
         {"a beta ", "a beta "},
     };
