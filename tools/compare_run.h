@@ -103,6 +103,7 @@ static bool take_nothing(app *a, uint32_t i) {
 
 /* flags: this configuration's; common: those of both, which stand before. */
 static int side_options(side *s, const char *flags, char **common, int common_count) {
+    static const char *const written[] = {"--output", "--latent-out", "--grid", "--preview", "--encode-prompt"};
     char *own[96];
     int count, i, code = EXIT_GOOD;
     s->text = strdup(flags);
@@ -112,6 +113,9 @@ static int side_options(side *s, const char *flags, char **common, int common_co
     for (i = 0; i < common_count && !code; i++) code = take_side_word(s, &i, common_count, common);
     for (i = 0; i < count && !code; i++) code = take_side_word(s, &i, count, own);
     if (!code) code = parse_options(s->word_count, s->words, &s->a.o);
+    for (i = 0; i < (int)DITI_COUNT(written) && !code; i++)
+        if (*option_text(&s->a.o, find_option(written[i])))
+            code = complain(EXIT_USAGE, "%s: a configuration writes no file; leave it out", written[i]);
     s->a.o.quiet = !s->a.o.verbose;
     s->a.follow.take = take_nothing; /* no file is written */
     return code;

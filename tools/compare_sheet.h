@@ -378,6 +378,8 @@ static int sheet_main(int argc, char **argv) {
     uint32_t r, k;
     int code = take_sheet_options(argc, argv, &t);
     for (k = 0; k < t.column_count && !code; k++) code = check_column(&t, k);
+    if (!code && t.output && why_not_writable(t.output))
+        code = complain(EXIT_OUTPUT, "--output %s: %s", t.output, why_not_writable(t.output));
     for (k = 0; k < t.column_count && !code; k++) code = fill_column(&t, k);
     if (!code) compare_cells(&t);
     if (!code && t.output) code = write_sheet(&t);

@@ -121,6 +121,8 @@ static int check_compare_options(compare_options *o, bool *steps) {
         if (end == o->limit_text || *end || !(o->limit >= 0) || !isfinite(o->limit))
             return complain(EXIT_USAGE, "--limit %s: must be a number from 0 on, such as 1e-3", o->limit_text);
     }
+    if (o->output && why_not_writable(o->output)) /* before anything runs */
+        return complain(EXIT_OUTPUT, "--output %s: %s", o->output, why_not_writable(o->output));
     for (i = 0; i < MOST_STEPS; i++) steps[i] = !o->steps;
     if (o->steps && !take_steps(o->steps, steps))
         return complain(EXIT_USAGE, "--only-steps %s: must be steps from 1 to %d, such as 1,5-7", o->steps, MOST_STEPS);

@@ -106,6 +106,18 @@ static dit_result open_input(converter *convert) {
     return DIT_OK;
 }
 
+static void tell_unused_rules(const converter *convert) {
+    for (size_t i = 0; i < convert->rule_count; i++) {
+        bool used = false;
+        for (size_t k = 0; k < convert->tensor_count && !used; k++)
+            used = convert->tensors[k].stored && is_weight(convert->tensors[k].stored) &&
+                   diti_glob(convert->rules[i].glob, convert->tensors[k].name);
+        if (!used)
+            fprintf(stderr, "dit-convert: --tensor-type-rules: no matrix has a name as in \"%s\"\n",
+                    convert->rules[i].glob);
+    }
+}
+
 static dit_result convert_model(converter *convert) {
     calibration c = {0};
     dit_result result = DIT_OK;
@@ -115,6 +127,7 @@ static dit_result convert_model(converter *convert) {
         result = calibrate_on_file(convert, &c);
     }
     if (result >= 0) result = open_input(convert);
+    if (result >= 0) tell_unused_rules(convert);
     if (result >= 0) result = fit_types(convert);
     if (result >= 0) result = fold_scales(convert);
     if (result >= 0) result = check_files(convert);
@@ -314,6 +327,12 @@ static bool takes_none(converter *convert, const char *option) {
     return false;
 }
 
+static bool may_be_i4_group(const converter *convert) {
+    bool may = convert->type == DIT_TYPE_I4_GROUP || convert->budget;
+    for (size_t i = 0; i < convert->rule_count; i++) may |= convert->rules[i].type == DIT_TYPE_I4_GROUP;
+    return may;
+}
+
 static bool parse_arguments(converter *convert, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i];
@@ -345,6 +364,11 @@ static bool parse_arguments(converter *convert, int argc, char **argv) {
     if ((convert->place.device || convert->place.weight_budget) && !convert->prompts)
         return usage(
             "--device and --weight-budget say where --calibrate and --errors run the model, and neither is there", "");
+    if (convert->rank && convert->method != ROUND_SVD && convert->method != ROUND_SVD_GPTQ)
+        return usage("--rank is that of --method svd or svd+gptq, and neither is there", "");
+    if (convert->expanded && !may_be_i4_group(convert))
+        return usage("--expanded is about i4_group, which neither --type, --tensor-type-rules nor --fit asks for", "");
+    if (!convert->rank) convert->rank = 32;
     if (!convert->output) return usage("INPUT and OUTPUT.gguf are needed", "");
     if (!diti_ends_with(convert->output, ".gguf"))
         return usage("the output's name must end in .gguf: ", convert->output);
@@ -366,7 +390,6 @@ int main(int argc, char **argv) {
     int code = EXIT_GOOD;
     convert.type = DIT_TYPE_Q8_0;
     convert.journal_step = JOURNAL_STEP;
-    convert.rank = 32;
     convert.err = &err;
     diti_env_init(&convert.env, NULL, NULL, &err);
     end_cleanly_by_signals();

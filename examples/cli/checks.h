@@ -370,6 +370,11 @@ static int check_numbers(app *a) {
     if (!code) code = take_numbers(o, &a->r.numbers);
     if (!code) code = check_ranges(o, &a->r.numbers);
     if (!code && o->skip_blocks) code = take_blocks(o->skip_blocks, &a->r.skip_blocks);
+    if (!code && !o->slg_scale && (o->skip_blocks || o->skip_first || o->skip_last))
+        code = complain(EXIT_USAGE, "%s: it is about --slg-scale, which is not there; say that, too, or leave it out",
+                        o->skip_blocks  ? "--skip-layers"
+                        : o->skip_first ? "--skip-layer-start"
+                                        : "--skip-layer-end");
     if (!code && o->clip_skip) code = take_count("--clip-skip", o->clip_skip, 1, 32, 1, "", &a->r.clip_skip);
     if (!code && o->vae_tile)
         code = take_count("--vae-tile-size", o->vae_tile, 1, 16384, 512, " pixels", &a->r.vae_tile);

@@ -85,7 +85,8 @@ static int put_frames(app *a, uint32_t ready) {
 }
 
 static int run_job(app *a, uint32_t picture) {
-    const uint64_t glance = 50000000; /* ns between looks at the progress */
+    /* ns between looks at the progress: the times of stages that are told are as exact as this */
+    const uint64_t glance = a->o.json || a->o.verbose ? 2000000 : 50000000;
     dit_status status = {0};
     dit_result result;
     int code = EXIT_GOOD;

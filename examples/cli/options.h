@@ -507,6 +507,7 @@ static const char *const member_words[][2] = {
     {"device_memory_limit in the context's desc", "--device-memory"},
     {"dit_job_desc: references are given, and this model", "--ref-image: this model"},
     {" takes none; leave them out", " takes no references; leave them out"},
+    {"dit_model_desc: types has a rule for", "--tensor-type-rules or --type has a rule for"},
     {"dit_guidance: ", ""},
     {"dit_job_desc: ", ""},
     {"dit_model_desc: ", ""},

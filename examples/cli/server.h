@@ -390,15 +390,18 @@ static int serve(app *a) {
     char bundled[PATH_SIZE] = "";
     ticket *t;
     int code = EXIT_GOOD;
-    if (a->o.output || a->o.batch || a->o.init_image)
+    if (a->o.output || a->o.batch || a->o.init_image || a->o.prompt || a->o.count)
         return complain(EXIT_USAGE, "--serve: clients say what is made; leave out %s",
-                        a->o.output  ? "--output"
-                        : a->o.batch ? "--batch"
-                                     : "--init-img");
+                        a->o.output       ? "--output"
+                        : a->o.batch      ? "--batch"
+                        : a->o.init_image ? "--init-img"
+                        : a->o.prompt     ? "--prompt"
+                                          : "--batch-count");
     s.a = a;
     s.last = &s.first;
     a->o.quiet = a->o.quiet || a->o.json;
-    code = take_loras(&a->o, &a->loras);
+    code = check_numbers(a); /* what no request could have */
+    if (!code) code = take_loras(&a->o, &a->loras);
     a->loaded = loading_text(&a->o, &a->loras); /* a model that cannot be is told at once */
     if (!code) code = check_model_path(a);
     if (!code) code = open_headers(a, NULL);

@@ -58,8 +58,9 @@ static void tell_progress(app *a, const char *text) {
 
 static void log_message(int level, const char *message, void *user) {
     static const char *const names[] = {"error: ", "warning: ", "", ""};
+    char words[1024];
     close_line(user);
-    fprintf(stderr, "dit: %s%s\n", names[level < 0 || level > 3 ? 3 : level], message);
+    fprintf(stderr, "dit: %s%s\n", names[level < 0 || level > 3 ? 3 : level], in_options(message, words, sizeof words));
 }
 
 static bool on_progress(const char *what, uint64_t done, uint64_t total, void *user) {

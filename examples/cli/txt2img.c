@@ -233,6 +233,7 @@ static int check_info(app *a, int *level) {
     if (*o->info && o->model && strcmp(o->info, o->model) != 0)
         return complain(EXIT_USAGE, "--info %s: --model names another one; leave one of them out", o->info);
     if (*o->info) a->o.model = o->info;
+    if (o->json) return complain(EXIT_USAGE, "--json: --info tells tables, no JSON; leave it out");
     if (o->info_level) {
         *level = o->info_level[0] - '0';
         if (*level < 1 || *level > 3 || o->info_level[1])

@@ -98,6 +98,7 @@ struct dit_model {
     dit_context *context;                            /* NULL after a dry run */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in the package */
+    uint64_t types_used;                             /* bits of dit_model_desc.types that decide about a weight */
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;

@@ -29,6 +29,7 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     diti_load_options options = DITI_ZERO;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    options.types_used = &model->types_used;
     options.adapts = role != DIT_ROLE_VAE;
     options.role = part == DITI_PART_TRANSFORMER_2 ? DIT_ROLE_TRANSFORMER_2 : role;
     if (!diti_model_wants(model, role)) return options;
@@ -681,6 +682,17 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
     return result;
 }
 
+/* A rule that decides about nothing is a mistake, or meant for another model. */
+static void diti_model_tell_unused_types(const dit_model *model, const dit_model_desc *desc) {
+    uint32_t i;
+    for (i = 0; i < desc->type_count && i < 64; i++)
+        if (!(model->types_used & (uint64_t)1 << i))
+            diti_log(&model->env, DITI_LOG_WARNING,
+                     "dit_model_desc: types has a rule for \"%.80s\", which decides about no weight: none of a linear "
+                     "layer has such a name and no earlier rule",
+                     desc->types[i].tensors);
+}
+
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
@@ -709,6 +721,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          "%s holds no transformer, text encoder or VAE that dit knows%s",
                          desc->source.path ? desc->source.path : "the source", diti_families_left_out(left_out));
     }
+    diti_model_tell_unused_types(model, desc);
     result = diti_model_check_used(model, desc, err);
     if (result == DIT_OK) result = diti_loras_load(model, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;

@@ -548,6 +548,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     if (!options) return;
     loader->types = options->types;
     loader->type_count = options->type_count;
+    loader->types_used = options->types_used;
     loader->sizes = options->sizes;
     loader->matrices = options->matrices;
     loader->keep = options->keep;
@@ -569,7 +570,9 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
         !diti_format(name, sizeof name, "%s.%s", loader->component, tensor->name + strlen(loader->prefix)))
         return DIT_TYPE_STORED;
     for (i = 0; i < loader->type_count; i++) {
-        if (diti_glob(loader->types[i].tensors, name)) return loader->types[i].type;
+        if (!diti_glob(loader->types[i].tensors, name)) continue;
+        if (loader->types_used && i < 64) *loader->types_used |= (uint64_t)1 << i;
+        return loader->types[i].type;
     }
     return DIT_TYPE_STORED;
 }

@@ -242,6 +242,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     const dit_progress *progress;
     const dit_type_rule *types;
     uint32_t type_count;
+    uint64_t *types_used;       /* bit i is set where types[i] decides about a weight; NULL: nobody asks */
     diti_weight_sizes *sizes;   /* load nothing, tell this */
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
@@ -275,6 +276,7 @@ typedef struct diti_loader {
     const char *component; /* rules name tensors COMPONENT.NAME, without the prefix */
     const dit_type_rule *types;
     uint32_t type_count;
+    uint64_t *types_used;
     uint32_t unrotated; /* layers that the rules want rotated and whose rows no group fills */
     dit_error error;
     diti_weights weights;

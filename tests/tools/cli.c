@@ -336,6 +336,23 @@ static void test_answers(void) {
     CHECK_MESSAGE(o.code == 0 && strncmp(o.out, "0: ", 3) == 0 && strstr(o.out, "Vulkan 1."), "%s%s", o.out, o.err);
 }
 
+/* An option that would have no effect is refused, or told where it may be meant for other models. */
+static void test_without_effect(void) {
+    char *out = strdup(in_work("rules.png"));
+    outcome o = RUN("--info", BUNDLED, "--json");
+    CHECK(one_line_saying(&o, 2, "--json: --info tells tables"));
+    o = RUN(QUICK, "-o", out, "--tensor-type-rules", "nomatch=i8r,transformer.*=i8r");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.err, "dit: warning: --tensor-type-rules or --type has a rule for "
+                                               "\"nomatch\", which decides about no weight"),
+                  "%s", o.err);
+    CHECK(!strstr(o.err, "\"transformer.*\""));
+    o = RUN(QUICK, "-o", out, "--tensor-type-rules", "transformer.*=i8r", "--type", "i8r");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.err, "has a rule for \"transformer.*blocks.*\", which"), "%s", o.err);
+    o = RUN(QUICK, "-o", out, "--type", "i8r", "--offload-to-cpu");
+    CHECK_MESSAGE(o.code == 0 && !strstr(o.err, "has a rule"), "%s", o.err);
+    free(out);
+}
+
 static void test_streams(void) {
     outcome o = run_as(STREAMS_NO_OUTPUT, NO_STOP, (char **)ARGS("--help"));
     CHECK(one_line_saying(&o, 4, "closed"));
@@ -500,6 +517,8 @@ static const refusal refusals[] = {
     {{"--apg-eta", "1.5"}, 2, "value is 1"},
     {{"--slg-scale", "2.8"}, 2, "--slg-scale: models of family pixart have no skip-layer"},
     {{"--skip-layers", "7,x"}, 2, "7,8,9"},
+    {{"--skip-layers", "3"}, 2, "--skip-layers: it is about --slg-scale, which is not there"},
+    {{"--skip-layer-end", "0.5"}, 2, "--skip-layer-end: it is about --slg-scale, which is not there"},
     {{"--clip-skip", "2"}, 2, "--clip-skip: this model uses no layers of a CLIP"},
     {{"--vae-tile-size", "big"}, 2, "is 512"},
     {{"--frames", "5"}, 2, "--frames 5: this model makes pictures; leave it out"},
@@ -2296,6 +2315,7 @@ int main(int argc, char **argv) {
     test_page();
     test_class();
     test_types();
+    test_without_effect();
     test_streams();
     test_full_programs();
     test_defaults();

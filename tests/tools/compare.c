@@ -668,6 +668,10 @@ static void test_refusals(void) {
                  {"--a \"\" --b \"\" -p fox --steps 1 -W 64 -H 64 -o $WORK/o.png", 2, "o.html"},
                  {"sheet --column a: --row fox --steps 1 -W 64 -H 64 -o $WORK/sh.jpg", 2,
                   "sh.jpg: the page is written as HTML, a sheet"},
+                 {"--a \"-o x.png\" --b \"\" -p fox", 2, "--output: a configuration writes no file; leave it out"},
+                 {"--a \"\" --b \"\" -p fox -o $WORK/nodir/o.html", 4, "its folder does not exist"},
+                 {"--a \"\" --b \"\" -p fox -o $WORK", 4, "this is a folder"},
+                 {"sheet --column \"a: \" --row fox -o $WORK/nodir/o.html", 4, "its folder does not exist"},
                  {"sheet --row fox", 2, "a sheet needs --column"}};
     size_t i;
     for (i = 0; i < DITI_COUNT(wrong); i++) {

@@ -756,6 +756,9 @@ static void test_refused_options(void) {
                    {{"--steps", "0.5"}, "--steps takes a whole number from 1 to 1000, not 0.5;"},
                    {{"--steps", "1e9"}, "--steps takes a whole number from 1 to 1000, not 1e9;"},
                    {{"--guidance", "nan"}, "--guidance takes a number above 0, up to 1000, not nan;"},
+                   {{"--rank", "5"}, "--rank is that of --method svd or svd+gptq"},
+                   {{"--rank", "5", "--method", "plain"}, "--rank is that of --method svd or svd+gptq"},
+                   {{"--expanded", "--type", "q4_0"}, "--expanded is about i4_group, which"},
                    {{"--guidance", "-1"}, "--guidance takes a number above 0, up to 1000, not -1;"}};
     for (size_t i = 0; i < DITI_COUNT(refused); i++) {
         char *arguments[8] = {"dit-convert"};

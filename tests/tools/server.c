@@ -741,6 +741,12 @@ int main(int argc, char **argv) {
           shell("grep -q \"must be .HOST:.PORT\" $WORK/said") == 0);
     CHECK(shell("build/dit --serve %d 2>$WORK/said", s.port) == 4 && shell("grep -q 'choose another' $WORK/said") == 0);
     CHECK(shell("build/dit --serve 0 -m nothing 2>$WORK/said") == 3 && shell("grep -q 'No such file' $WORK/said") == 0);
+    CHECK(shell("build/dit --serve %d --steps 2000 2>$WORK/said", s.port) == 2 &&
+          shell("grep -q -e \"--steps '2000'\" $WORK/said") == 0);
+    CHECK(shell("build/dit --serve %d -p fox 2>$WORK/said", s.port) == 2 &&
+          shell("grep -q 'leave out --prompt$' $WORK/said") == 0);
+    CHECK(shell("build/dit --serve %d -b 2 2>$WORK/said", s.port) == 2 &&
+          shell("grep -q 'leave out --batch-count$' $WORK/said") == 0);
     test_openai(&s);
     test_a1111(&s);
     if (!strstr("browser client crowd", only) || !*only) {

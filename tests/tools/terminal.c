@@ -535,11 +535,16 @@ static void test_narrow(void) {
 
 static void test_pipes(void) {
     const kind piped = {plain.answers, 80, 24, {NULL}, true};
+    const char *second, *steps;
     terminal t = run(&piped, ARGS(QUICK, "-p", "a", "-b", "2", "-o", "p.png", "--json"));
     CHECK_MESSAGE(t.code == 0 && strstr(t.printed, "{\"event\":\"progress\",\"picture\":1,\"pictures\":2,") &&
                       strstr(t.printed, "{\"event\":\"picture\",\"path\":\"p_2.png\",\"seed\":43,\"width\":32,") &&
                       strstr(t.printed, "\"seconds\":{\"ready\":") && !strchr(t.printed, '\033'),
                   "%d: %s", t.code, t.printed);
+    second = strstr(t.printed, "p_2.png"); /* its steps take milliseconds, and are timed as such */
+    second = second ? strstr(second, "\"seconds\"") : NULL;
+    steps = second ? strstr(second, "\"steps\":") : NULL;
+    CHECK_MESSAGE(steps && strtod(steps + strlen("\"steps\":"), NULL) > 1e-4, "%s", second);
     forget(&t);
     t = run(&piped, ARGS(QUICK, "-p", "a", "-W", "33", "--json"));
     CHECK_MESSAGE(t.code == 2 &&
