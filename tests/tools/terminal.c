@@ -613,6 +613,7 @@ static void test_batches(void) {
         CHECK(holds("told", "line 5: 'serve' is no option of a picture"));
         CHECK(holds("told", "\"path\":\"own.png\"") && holds("own.png", "CFG scale: 1.5"));
         CHECK(same_files(in_work("lines.png"), in_work("batch.png")));
+        CHECK(holds("said", "dit: --batch, line 2: --width '33'"));
         CHECK(shell("printf '%%s\\n' '{\"prompt\":\"a fox\",\"output\":\"same.png\",\"seed\":5}' "
                     "'{\"prompt\":\"b\",\"output\":\"./same.png\"}' '{\"prompt\":\"in snow\",\"init_img\":\"same.png\","
                     "\"output\":\"same_2.png\"}' '{\"prompt\":\"b\",\"output\":\"same.png\",\"steps\":0}' 'c' 'd' "
@@ -622,7 +623,6 @@ static void test_batches(void) {
             "said",
             "dit: --batch, line 2: --output ./same.png: it is the same file as --output of line 1, which would be lost"));
         CHECK(holds("told", "same_1.png  seed 42") && holds("told", "same_1_2.png  seed 42"));
-        CHECK(holds("said", "dit: --batch, line 2: --width '33'"));
         CHECK(shell("printf '%%s\n' '' '{\"prompt\":\"a \\\" 1234567890123456789012\",\"seed\":18446744073709551615}' "
                     "'{\"prompt\":\"b\",\"seed\":18446744073709551616}' '{\"seed\":1e999}' "
                     "| $DIT --batch - -o large.png >told") == 2);
