@@ -219,7 +219,7 @@ static dit_result diti_auto_tell(const diti_auto *a, uint32_t number, uint32_t r
                                  dit_error *err) {
     diti_peers *peers = a->context->peers;
     diti_letter *letter = NULL;
-    dit_result result = diti_letter_send(peers, peers->meshes, number, rank, data, size, &letter, err);
+    dit_result result = diti_letter_send(peers, peers->job, number, rank, data, size, &letter, err);
     if (result == DIT_OK) result = diti_auto_await(a, letter, rank, err);
     if (letter) diti_letter_drop(peers, &letter);
     return result;
@@ -229,7 +229,7 @@ static dit_result diti_auto_hear(const diti_auto *a, uint32_t number, uint32_t r
                                  dit_error *err) {
     diti_peers *peers = a->context->peers;
     diti_letter *letter = NULL;
-    dit_result result = diti_letter_ask(peers, peers->meshes, number, rank, size, &letter, err);
+    dit_result result = diti_letter_ask(peers, peers->job, number, rank, size, &letter, err);
     if (result == DIT_OK) result = diti_auto_await(a, letter, rank, err);
     if (result == DIT_OK) memcpy(data, diti_letter_text(letter), size);
     if (letter) diti_letter_drop(peers, &letter);
@@ -270,7 +270,7 @@ static dit_result diti_auto_find(diti_auto *a, bool asks, dit_error *err) {
     uint32_t rank, number;
     DITI_TRY(diti_auto_count(a, own, err));
     if (peers->rank_count > 1 && asks) {
-        number = DITI_LETTER_CHOICES + peers->choices++ % DITI_LETTER_CHOICES;
+        number = DITI_LETTER_CHOICES + (peers->job >> 4) % DITI_LETTER_CHOICES; /* the tag has 4 bits of it */
         return peers->place ? diti_auto_follow(a, number, err) : diti_auto_lead(a, number, err);
     }
     for (rank = 0; rank < peers->rank_count; rank++)

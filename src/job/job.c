@@ -71,10 +71,12 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     job->context = ctx;
     job->model = desc->model;
     job->target = desc->target;
+    if (desc->split && ctx->peers) diti_beats_begin(ctx->peers, job->number = ctx->peers->jobs, 0);
     result = diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
     if (result == DIT_OK) result = diti_job_build(job, desc, err);
+    if (desc->split) diti_beats_made(ctx->peers, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
     if (result != DIT_OK) {
         dit_job_destroy(job);
         return result;
@@ -256,14 +258,12 @@ static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *requ
     return diti_job_choose(job->model, job->context, false, request, err);
 }
 
-DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     const diti_job_request *before;
     diti_job_request request;
     dit_result result;
     dit_status status;
     uint32_t i;
-    if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
-    diti_retired_collect(job->context);
     DITI_TRY(diti_job_check(job->context, desc, err));
     if (job->resumed)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -291,8 +291,21 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         diti_plan_begin_stream(job->shares[i]->program.plan, job->recording); /* other jobs need the slots before it */
     }
     result = diti_job_take_target(job, &desc->target, &request, err);
+    if (result == DIT_OK && job->mesh) result = diti_mesh_begin(job->mesh, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);
+    return result;
+}
+
+DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+    diti_peers *peers;
+    dit_result result;
+    if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
+    diti_retired_collect(job->context);
+    peers = job->shares[0]->assignment.share_total > 1 ? job->context->peers : NULL;
+    diti_beats_begin(peers, job->number, ++job->runs);
+    result = diti_job_start_again(job, desc, err);
+    diti_beats_made(peers, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
     return result;
 }

@@ -368,7 +368,7 @@ typedef struct diti_resume_word {
     uint32_t goes_on, valid, step, bytes;
 } diti_resume_word;
 
-static dit_result diti_resume_send(diti_peers *peers, const diti_snapshot *snapshot, bool goes_on, uint32_t mesh,
+static dit_result diti_resume_send(diti_peers *peers, const diti_snapshot *snapshot, bool goes_on, uint32_t number,
                                    uint32_t rank, dit_error *err) {
     size_t size = sizeof(diti_resume_word) + snapshot->bytes;
     unsigned char *text = (unsigned char *)diti_alloc(&peers->env, size);
@@ -381,7 +381,7 @@ static dit_result diti_resume_send(diti_peers *peers, const diti_snapshot *snaps
     word.bytes = (uint32_t)snapshot->bytes;
     memcpy(text, &word, sizeof word);
     memcpy(text + sizeof word, snapshot->states, snapshot->bytes);
-    result = diti_letter_send(peers, mesh, 0, rank, text, size, NULL, err);
+    result = diti_letter_send(peers, number, 0, rank, text, size, NULL, err);
     diti_free(&peers->env, text);
     return result;
 }
@@ -389,7 +389,6 @@ static dit_result diti_resume_send(diti_peers *peers, const diti_snapshot *snaps
 /* This rank has nothing to do in the rest of the run. */
 static void diti_resume_end(dit_job *job) {
     diti_job_drop_shares(job);
-    job->context->peers->meshes++; /* the others make one */
     job->resumed = true;
     diti_lock(&job->status_lock);
     job->status.result = DIT_OK;
@@ -403,7 +402,7 @@ static void diti_resume_end(dit_job *job) {
 static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_error *err) {
     diti_peers *peers = job->context->peers;
     const diti_assignment *assignment = &job->shares[0]->assignment;
-    uint32_t folds = assignment->folded ? 2 : 1, ranks = assignment->share_total / folds, mesh = job->mesh->tag;
+    uint32_t folds = assignment->folded ? 2 : 1, ranks = assignment->share_total / folds, number = job->mesh->job;
     uint32_t devices[DITI_MAX_DEVICES], others[DITI_MAX_DEVICES], left = 0, count = 0, taken, i;
     double parts[DITI_MAX_DEVICES];
     bool first = assignment->share == 0, known = !job->request.shape.starts || job->snapshot.valid;
@@ -419,23 +418,25 @@ static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_erro
     diti_resume_choose(job, left, &job->request.shape.split);
     diti_resume_shares(job, parts);
     taken = diti_split_ranks(&job->request.shape.split);
+    diti_beats_begin(peers, number, ++job->runs);
     if (!first && peers->first >= taken) {
         diti_resume_end(job);
+        diti_beats_made(peers, DITI_LEAVING_DONE);
         return DIT_OK;
     }
     if (!first)
-        result = diti_letter_ask(peers, mesh, 0, others[0], sizeof(diti_resume_word) + job->snapshot.bytes,
+        result = diti_letter_ask(peers, number, 0, others[0], sizeof(diti_resume_word) + job->snapshot.bytes,
                                  &job->states_letter, err);
     else if (!known)
         result = diti_fail(err, DIT_ERROR_TRANSPORT,
                            "rank %u is gone before the first step was over, and the start picture was not kept", lost);
     job->states_since_us = diti_clock_us();
     if (result == DIT_OK) result = diti_resume_divide(job, devices, false, err);
-    if (result == DIT_OK && !job->mesh) peers->meshes++;
+    diti_beats_made(peers, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
     for (i = 1; first && i < count; i++)
         if (result != DIT_OK || i * peers->count < taken) {
             dit_result sent =
-                diti_resume_send(peers, &job->snapshot, result == DIT_OK, mesh, others[i], result < 0 ? NULL : err);
+                diti_resume_send(peers, &job->snapshot, result == DIT_OK, number, others[i], result < 0 ? NULL : err);
             if (result == DIT_OK) result = sent;
         }
     if (result == DIT_OK && first) result = diti_resume_set_out_all(job, job->shares[0]->run.total_us, err);

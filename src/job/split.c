@@ -25,7 +25,9 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s needs %u devices, the context has %u", name, total,
                          all);
     if (total > 1 && first >= total)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s has no share for rank %u", name, first);
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split %s has no share for rank %u: the devices of the ranks before are enough", name,
+                         context->peers->application.rank);
     if (total == 1) job->request.shape.resumes = false;
     folded = diti_job_folds(job, context);
     shares = folded ? 2 * total : total;

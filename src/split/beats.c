@@ -30,8 +30,8 @@ typedef struct diti_beat {
 struct diti_beats {
     diti_beats *next; /* the next in diti_peers.deaf, whose words are still on their way */
     dit_transport with;
-    uint32_t self, tag; /* tag: without the sender */
-    uint32_t runs, count;
+    uint32_t self, job, run; /* job, run: numbers of what the words are for */
+    uint32_t count;
     uint32_t blamed; /* the rank that ended the run for all; this one: none did */
     uint32_t lost;   /* see diti_beats_lost */
     uint64_t pumped_us;
@@ -39,8 +39,8 @@ struct diti_beats {
 };
 
 static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t number) {
-    uint64_t lane = (beats->tag << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1); /* no lane's */
-    return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x1ffu); /* letters have the other half */
+    uint64_t lane = (beats->job << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1); /* no lane's */
+    return lane << 14 | (beats->run & 0xfu) << 10 | (number & 0x1ffu); /* letters have the other half */
 }
 
 /* 1: *request, if there is one, is done; 0: not yet; < 0: it failed. */
@@ -67,8 +67,8 @@ static void diti_beat_hear(diti_beat *beat) {
     beat->silent_us = 0;
     beat->alive = beat->heard != DITI_BEAT_QUIET;
     beat->prepares = beat->heard == DITI_BEAT_PREPARES;
-    beat->joined = beat->joined || (beat->alive && !beat->prepares);
-    beat->over = beat->joined && beat->heard != DITI_BEAT_ALIVE;
+    beat->joined = beat->joined || beat->heard == DITI_BEAT_ALIVE;
+    beat->over = beat->alive && !beat->prepares && beat->heard != DITI_BEAT_ALIVE;
 }
 
 /* Words that have come; the next one is asked for. */
@@ -114,7 +114,7 @@ static dit_result diti_beat_silent(const diti_beat *beat, uint64_t us, dit_error
 }
 
 static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how) {
-    if (beat->left || beat->apart) return;
+    if (beat->left) return;
     beat->left = true;
     beat->last = how == DITI_LEAVING_DONE   ? (uint32_t)DITI_BEAT_ENDED
                  : how == DITI_LEAVING_LOST ? (uint32_t)DITI_BEAT_LOST
@@ -153,20 +153,33 @@ static void diti_beats_drop(diti_peers *peers, diti_beats *beats) {
 
 /* --- before a run --- */
 
-/* Words of the mesh with this tag, which is made next; NULL: there is no memory. */
-static diti_beats *diti_beats_coming(diti_peers *peers, uint32_t tag) {
+/* Words for the run that is begun with; NULL: there is no memory. */
+static diti_beats *diti_beats_coming(diti_peers *peers) {
     diti_beats *beats = peers->coming;
     uint32_t i;
-    if (beats && beats->tag == tag) return beats;
-    diti_beats_drop(peers, beats);
-    peers->coming = beats = (diti_beats *)diti_alloc_zero(&peers->env, sizeof *beats);
+    while (beats && (beats->job != peers->job || beats->run != peers->run)) beats = beats->next;
+    if (beats) return beats;
+    beats = (diti_beats *)diti_alloc_zero(&peers->env, sizeof *beats);
     if (!beats) return NULL;
+    beats->next = peers->coming;
+    peers->coming = beats;
     beats->with = peers->application;
     beats->self = beats->blamed = peers->application.rank;
     beats->lost = UINT32_MAX;
-    beats->tag = tag;
+    beats->job = peers->job;
+    beats->run = peers->run;
     for (i = 0; i < peers->rank_count; i++)
         if (peers->ranks[i] != beats->self) beats->list[beats->count++].rank = peers->ranks[i];
+    return beats;
+}
+
+/* Likewise, out of the list. */
+static diti_beats *diti_beats_take(diti_peers *peers) {
+    diti_beats *beats = diti_beats_coming(peers), **at = &peers->coming;
+    if (!beats) return NULL;
+    while (*at != beats) at = &(*at)->next;
+    *at = beats->next;
+    beats->next = NULL;
     return beats;
 }
 
@@ -188,7 +201,7 @@ DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) {
         (uint32_t)(now / 1000000u) - (uint32_t)diti_atomic_load(&peers->stepped_s) < DITI_BEAT_STEPPED_S)
         return;
     diti_lock(&peers->coming_lock);
-    beats = diti_beats_coming(peers, peers->meshes);
+    beats = diti_beats_coming(peers);
     for (i = 0; beats && i < beats->count; i++) diti_beat_prepare(beats, &beats->list[i], now, peers->silence_us / 5);
     diti_unlock(&peers->coming_lock);
 }
@@ -210,6 +223,29 @@ DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progr
     return out;
 }
 
+DIT_INTERNAL void diti_beats_begin(diti_peers *peers, uint32_t job, uint32_t run) {
+    if (!peers || peers->application.rank_count <= 1) return;
+    diti_lock(&peers->coming_lock);
+    peers->job = job;
+    peers->run = run;
+    peers->taken = false;
+    diti_unlock(&peers->coming_lock);
+}
+
+DIT_INTERNAL void diti_beats_made(diti_peers *peers, diti_leaving how) {
+    diti_beats *beats;
+    uint32_t i;
+    if (!peers || peers->application.rank_count <= 1) return;
+    diti_lock(&peers->coming_lock);
+    beats = peers->taken ? NULL : diti_beats_take(peers);
+    for (i = 0; beats && i < beats->count; i++) diti_beat_leave(beats, &beats->list[i], how);
+    if (beats) diti_beats_drop(peers, beats);
+    if (peers->job == peers->jobs) peers->jobs++;
+    peers->job = peers->jobs;
+    peers->run = 0;
+    diti_unlock(&peers->coming_lock);
+}
+
 DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err) {
     uint64_t now = diti_clock_us(), passed;
     diti_beats *beats;
@@ -217,7 +253,7 @@ DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_e
     dit_result result;
     diti_beats_prepare(peers);
     diti_lock(&peers->coming_lock);
-    beats = diti_beats_coming(peers, peers->meshes);
+    beats = diti_beats_coming(peers);
     diti_unlock(&peers->coming_lock);
     if (!beats) return diti_fail_memory(err, "words to other processes");
     for (beat = beats->list; beat->rank != rank; beat++) {
@@ -261,19 +297,22 @@ static bool diti_beats_exchange(const diti_mesh *mesh, uint32_t rank) {
     return false;
 }
 
-DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, diti_peers *peers, uint32_t tag, dit_error *err) {
+DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err) {
+    diti_peers *peers = mesh->peers;
     diti_beats *beats;
     uint32_t i;
-    if (peers->application.rank_count <= 1) return DIT_OK;
+    if (peers->application.rank_count <= 1 || mesh->beats) return DIT_OK;
     mesh->silence_us = peers->silence_us;
     diti_lock(&peers->coming_lock);
-    mesh->beats = beats = diti_beats_coming(peers, tag);
-    peers->coming = NULL;
+    mesh->beats = beats = diti_beats_take(peers);
+    peers->taken = beats != NULL;
     diti_unlock(&peers->coming_lock);
     if (!beats) return diti_fail_memory(err, "a mesh of devices");
     for (i = 0; i < beats->count; i++) {
-        beats->list[i].apart = !diti_beats_exchange(mesh, beats->list[i].rank);
-        beats->list[i].silent_us = 0;
+        diti_beat *beat = &beats->list[i];
+        beat->apart = !diti_beats_exchange(mesh, beat->rank);
+        beat->silent_us = 0;
+        if (beat->apart) diti_beat_leave(beats, beat, DITI_LEAVING_DONE);
     }
     return DIT_OK;
 }
@@ -338,42 +377,18 @@ DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank) {
 }
 
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
-    diti_beats *beats = mesh->beats, *fresh;
+    diti_beats *beats = mesh->beats;
     uint64_t begin = diti_clock_us();
-    bool busy, heard = false;
+    bool heard = false;
     uint32_t i;
-    if (!beats || !beats->pumped_us) return;
+    if (!beats) return;
     diti_beats_leave(mesh, DITI_LEAVING_FAILED); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
         heard = heard || (beats->list[i].joined && beats->list[i].silent_us < mesh->silence_us);
     while (diti_beats_busy(beats, false) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
         diti_plan_pause(mesh->members[0].plan, NULL);
-    busy = diti_beats_busy(beats, true);
-    fresh = busy ? (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *fresh) : beats;
-    mesh->beats = fresh;
-    if (fresh && busy) {
-        *fresh = *beats;
-        fresh->next = NULL;
-    }
-    if (busy) diti_beats_drop(peers, beats);
-    if (!fresh) return;
-    fresh->runs++;
-    fresh->blamed = fresh->self;
-    fresh->lost = UINT32_MAX;
-    fresh->pumped_us = 0;
-    for (i = 0; i < fresh->count; i++) {
-        uint32_t rank = fresh->list[i].rank;
-        bool apart = fresh->list[i].apart;
-        memset(&fresh->list[i], 0, sizeof fresh->list[i]);
-        fresh->list[i].rank = rank;
-        fresh->list[i].apart = apart;
-    }
-}
-
-DIT_INTERNAL void diti_beats_end(diti_mesh *mesh, diti_peers *peers) {
-    diti_beats_settle(mesh, peers);
-    diti_beats_drop(peers, mesh->beats); /* words for a run that never was may be on their way */
     mesh->beats = NULL;
+    diti_beats_drop(peers, beats);
 }
 
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats) {

@@ -334,7 +334,7 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
 static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
                                                dit_error *err) {
     uint64_t number = lane->sides[index].submitted;
-    uint64_t tag = (uint64_t)lane->tag << 14 | (lane->runs & 0xfu) << 10 | ((number - lane->base) & 0x3ffu);
+    uint64_t tag = (uint64_t)lane->tag << 14 | (lane->run & 0xfu) << 10 | ((number - lane->base) & 0x3ffu);
     diti_lane_slot *slot = &lane->slots[number % lane->slot_count];
     const dit_transport *with = &lane->application;
     diti_buffer *buffer = &slot->buffers[1 - index];
@@ -573,5 +573,4 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
         side->first = side->count = side->chunk = 0;
     }
     lane->passed = lane->base = number;
-    lane->runs++;
 }

@@ -12,7 +12,6 @@ static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
 typedef struct diti_mesh_maker {
     diti_mesh *mesh;
     diti_peers *peers;
-    uint32_t tag;
     diti_lane *lanes[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* from, to */
     uint64_t largest[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* bytes; 0: nothing is sent */
     dit_error *err;
@@ -141,7 +140,7 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     desc.application = &peers->application;
     desc.ranks[DITI_LANE_OUT] = mesh->ranks[from / mesh->each];
     desc.ranks[DITI_LANE_IN] = mesh->ranks[to / mesh->each];
-    desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
+    desc.tag = (mesh->job << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
     desc.owed = &peers->owed;
     DITI_TRY(diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err));
@@ -199,7 +198,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
     }
     result = diti_mesh_add_lanes(maker);
     for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_add_ports(maker, i);
-    return result < 0 ? result : diti_beats_create(mesh, maker->peers, maker->tag, maker->err);
+    return result < 0 ? result : diti_mesh_begin(mesh, maker->err);
 }
 
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const diti_mesh_places *places,
@@ -220,11 +219,10 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     mesh->first = places ? places->first : peers->first;
     mesh->all = peers->rank_count * each;
     mesh->each = each;
-    mesh->tag = peers->meshes++;
+    mesh->job = peers->job;
     memcpy(mesh->ranks, peers->ranks, sizeof mesh->ranks);
     maker.mesh = mesh;
     maker.peers = peers;
-    maker.tag = mesh->tag;
     maker.err = err;
     result = diti_mesh_make(&maker, plans, places);
     if (result < 0)
@@ -239,7 +237,7 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
     uint32_t i;
     if (!mesh) return;
     env = mesh->env;
-    diti_beats_end(mesh, mesh->peers);
+    diti_beats_settle(mesh, mesh->peers);
     while (mesh->lane_count) diti_lane_destroy(mesh->lanes[--mesh->lane_count]);
     diti_free(&env, mesh->lanes);
     for (i = 0; i < mesh->count; i++) {
@@ -445,6 +443,12 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
         memset(&member->next, 0, sizeof member->next);
         member->arrived = false;
     }
+}
+
+DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, dit_error *err) {
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++) mesh->lanes[i]->run = mesh->peers->run;
+    return diti_beats_create(mesh, err);
 }
 
 DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh) {

@@ -102,7 +102,7 @@ typedef struct diti_lane {
     uint64_t base;                    /* chunks of earlier runs */
     uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
     uint64_t told_us, told_bytes;     /* time and bytes that the log knows of (diti_mesh_log) */
-    uint32_t runs;                    /* runs that ended */
+    uint32_t run;                     /* number of its job's run */
     diti_trace *trace;
 } diti_lane;
 
@@ -174,12 +174,14 @@ typedef struct diti_peers {
     VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us, silence_us; /* longest time of waiting for another process, and without a word from it */
-    uint32_t meshes, choices;      /* made so far, which are the same in every process; choices: of splits */
+    uint32_t jobs;     /* jobs over several processes that were made or failed to be: each process counts alike */
+    uint32_t job, run; /* number of the job that is being made, or is made next, and its run (diti_beats_begin) */
+    bool taken;        /* that run has a mesh */
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
     diti_lane_owed *owed;
-    struct diti_beats *coming;  /* words for the run of the next mesh, under coming_lock; NULL: none was sent */
+    struct diti_beats *coming;  /* words for runs that have no mesh yet, under coming_lock */
     int coming_lock, stepped_s; /* stepped_s: atomic; second in which a run was stepped last */
     struct diti_beats *deaf;    /* beats of ended runs with words on their way to here: freed with the context */
     diti_letter *letters;       /* letters that are on their way, or were not taken */
@@ -192,14 +194,14 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
 /* Meshes that are made from now on do without a process. */
 DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank);
-/* Letters belong to a mesh, by its tag, and are numbered from each sender: below DITI_LETTER_CHOICES those of its runs,
-   and so many above it those by which a split is chosen for it (auto.c). A copy of data is sent. *out is the caller's
+/* Letters belong to a job, by its number, and are numbered from each sender: below DITI_LETTER_CHOICES those of its
+   runs, and so many above it those by which its split is chosen (auto.c). A copy of data is sent. *out is the caller's
    until diti_letter_drop, if out is given. */
 #define DITI_LETTER_CHOICES 256u
-DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
+DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t job, uint32_t number, uint32_t to,
                                          const void *data, size_t size, diti_letter **out, dit_error *err);
 /* *out is the caller's until diti_letter_drop. */
-DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
+DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t job, uint32_t number, uint32_t from, size_t size,
                                         diti_letter **out, dit_error *err);
 /* DIT_WORKING: it has not come. */
 DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err);
@@ -234,7 +236,7 @@ typedef struct diti_mesh {
     diti_env env;
     uint32_t first, count;            /* members in this process */
     uint32_t all, each;               /* members of all processes, and of each */
-    uint32_t tag;                     /* every process has the same */
+    uint32_t job;                     /* number of its job, which every process has */
     uint32_t ranks[DITI_MAX_DEVICES]; /* the processes */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
@@ -249,6 +251,11 @@ typedef struct diti_mesh {
 
 /* Signs of life (beats.c); all but the last do nothing in one process. */
 typedef struct diti_beats diti_beats;
+typedef enum diti_leaving {
+    DITI_LEAVING_DONE,
+    DITI_LEAVING_FAILED,
+    DITI_LEAVING_LOST /* a device here failed: the others may go on without this rank */
+} diti_leaving;
 /* A model is being loaded, or a job made: tells the others that this rank comes to its run. Any thread; peers may be
    NULL. Does nothing while a run is stepped. */
 DIT_INTERNAL void diti_beats_prepare(diti_peers *peers);
@@ -259,23 +266,23 @@ typedef struct diti_telling {
     dit_progress progress; /* the application's */
 } diti_telling;
 DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progress *own, diti_telling *telling);
+/* A mesh is made for this run of a job, or fails to be; words are for it until diti_beats_made. Every process begins
+   with the same runs, in the same order, whatever comes of them. */
+DIT_INTERNAL void diti_beats_begin(diti_peers *peers, uint32_t job, uint32_t run);
+/* If no mesh was made, this rank does not come to the run; how: whether that is meant so. Words are for the next job
+   from now on. */
+DIT_INTERNAL void diti_beats_made(diti_peers *peers, diti_leaving how);
 /* For every look at a letter of that rank: an error names the rank if it has been silent for too long. */
 DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err);
 DIT_INTERNAL void diti_beats_part(diti_peers *peers); /* the context ends: those that were listened to need not be */
-DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, diti_peers *peers, uint32_t tag, dit_error *err);
+DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err); /* for the run that was begun with */
 /* An error names the rank that has been silent for 25 s, though it was heard, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
-typedef enum diti_leaving {
-    DITI_LEAVING_DONE,
-    DITI_LEAVING_FAILED,
-    DITI_LEAVING_LOST /* a device here failed: the others may go on without this rank */
-} diti_leaving;
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells the others that the run ended here */
 /* A rank that the others may go on without, as its device failed, or nothing is heard from it; UINT32_MAX: none. */
 DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh);
 DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank);         /* unless another one is known to be lost */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
-DIT_INTERNAL void diti_beats_end(diti_mesh *mesh, diti_peers *peers);      /* settles */
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* a whole list; NULL is fine */
 
 /* plans: one for each member. places: index of the context's device that each is on, number of the first one among the
@@ -306,6 +313,8 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
    other. To be called often: what passes between two calls counts as a second at most. moved: something else did. */
 DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err);
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whatever is open; the next begins anew */
+/* The mesh is for the run that was begun with (diti_beats_begin). */
+DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, dit_error *err);
 /* Logs what went over each link since the last time, how, and how fast. */
 DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh);
 /* Bytes that left a member so far, for all other devices or (to < UINT32_MAX) for one. */

@@ -240,8 +240,8 @@ static void *diti_letter_room(diti_letter *letter) { return letter + 1; }
 DIT_INTERNAL const void *diti_letter_text(const diti_letter *letter) { return letter + 1; }
 
 /* Numbers that no lane has, as in beats.c, which has the other half of them. */
-static uint64_t diti_letter_tag(uint32_t mesh, uint32_t number, uint32_t sender) {
-    uint64_t lane = (mesh << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1);
+static uint64_t diti_letter_tag(uint32_t job, uint32_t number, uint32_t sender) {
+    uint64_t lane = (job << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1);
     return lane << 14 | 0x200u | (number & 0x1ffu);
 }
 
@@ -278,7 +278,7 @@ static dit_result diti_letter_broken(const diti_letter *letter, dit_error *err) 
     return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", letter->rank);
 }
 
-DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
+DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t job, uint32_t number, uint32_t to,
                                          const void *data, size_t size, diti_letter **out, dit_error *err) {
     const dit_transport *with = &peers->application;
     diti_letter *letter = diti_letter_new(peers, to, size, err);
@@ -287,11 +287,11 @@ DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint3
     if (out) *out = letter;
     memcpy(diti_letter_room(letter), data, size);
     letter->request =
-        with->send(to, diti_letter_room(letter), size, diti_letter_tag(mesh, number, with->rank), with->user);
+        with->send(to, diti_letter_room(letter), size, diti_letter_tag(job, number, with->rank), with->user);
     return letter->request ? DIT_OK : diti_letter_broken(letter, err);
 }
 
-DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
+DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t job, uint32_t number, uint32_t from, size_t size,
                                         diti_letter **out, dit_error *err) {
     const dit_transport *with = &peers->application;
     diti_letter *letter = diti_letter_new(peers, from, size, err);
@@ -299,7 +299,7 @@ DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32
     if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     letter->kept = true;
     letter->request =
-        with->receive(from, diti_letter_room(letter), size, diti_letter_tag(mesh, number, from), with->user);
+        with->receive(from, diti_letter_room(letter), size, diti_letter_tag(job, number, from), with->user);
     return letter->request ? DIT_OK : diti_letter_broken(letter, err);
 }
 
