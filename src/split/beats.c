@@ -28,13 +28,14 @@ typedef struct diti_beat {
 } diti_beat;
 
 struct diti_beats {
-    diti_beats *next; /* the next in diti_peers.deaf, whose words are still on their way */
+    diti_beats *next; /* the next in diti_peers.deaf, whose words are still on their way, or in diti_peers.coming */
     dit_transport with;
     uint32_t self, job, run; /* job, run: numbers of what the words are for */
     uint32_t count;
     uint32_t blamed; /* the rank that ended the run for all; this one: none did */
     uint32_t lost;   /* see diti_beats_lost */
     uint64_t pumped_us;
+    bool awaited; /* the last words of the others were waited for */
     diti_beat list[DITI_MAX_DEVICES];
 };
 
@@ -122,33 +123,46 @@ static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how
     beat->leaving = diti_beat_send(beats, beat, &beat->last);
 }
 
-/* Whether words are on their way from or to here; all: also those of ranks that are lost, or apart. */
+/* Goes on with the words to and from a rank, up to the last ones; whether some are still on their way. */
+static bool diti_beat_tend(diti_beats *beats, diti_beat *beat) {
+    bool busy = diti_beat_done(beats, &beat->sending) == 0;
+    busy = diti_beat_done(beats, &beat->leaving) == 0 || busy;
+    if (!beat->over && beat->rank != beats->lost && diti_beat_listen(beats, beat, NULL) < 0) beat->over = true;
+    return busy || beat->hearing;
+}
+
+/* all: also with ranks that are lost, or apart. */
 static bool diti_beats_busy(diti_beats *beats, bool all) {
     bool busy = false;
     uint32_t i;
     for (i = 0; i < beats->count; i++) {
         diti_beat *beat = &beats->list[i];
-        if (!all && (beat->apart || beat->rank == beats->lost)) continue;
-        if (beat->hearing && diti_beat_done(beats, &beat->hearing) > 0) {
-            diti_beat_hear(beat);
-            if (!beat->over) diti_beat_listen(beats, beat, NULL);
-        }
-        busy = diti_beat_done(beats, &beat->sending) == 0 || busy;
-        busy = diti_beat_done(beats, &beat->leaving) == 0 || busy;
-        busy = busy || beat->hearing;
+        if (all || !(beat->apart || beat->rank == beats->lost)) busy = diti_beat_tend(beats, beat) || busy;
     }
     return busy;
 }
 
-/* A transfer cannot be taken back, and may still come to where it was asked for: its memory stays as long as the
-   context. */
-static void diti_beats_drop(diti_peers *peers, diti_beats *beats) {
-    if (beats && diti_beats_busy(beats, true)) {
-        beats->next = peers->deaf;
-        peers->deaf = beats;
-    } else {
+/* Words of runs that are over here, up to their last ones: else a later run with the same tags would get them. */
+static void diti_beats_tend(diti_peers *peers) {
+    diti_beats **at = &peers->deaf;
+    while (*at) {
+        diti_beats *beats = *at;
+        if (diti_beats_busy(beats, true)) {
+            at = &beats->next;
+            continue;
+        }
+        *at = beats->next;
         diti_free(&peers->env, beats);
     }
+}
+
+/* A transfer cannot be taken back, and may still come to where it was asked for: its memory stays until it has come,
+   or as long as the context. */
+static void diti_beats_drop(diti_peers *peers, diti_beats *beats) {
+    diti_beats_tend(peers);
+    beats->next = peers->deaf;
+    peers->deaf = beats;
+    diti_beats_tend(peers);
 }
 
 /* --- before a run --- */
@@ -266,25 +280,31 @@ DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_e
     return diti_beat_silent(beat, beat->silent_us, err);
 }
 
-/* Whether a rank that lives has not said its last word, though it is listened to. */
-static bool diti_beats_listens(const diti_peers *peers, diti_beats *beats) {
+/* Whether a rank that was heard has not said its last word, though it is listened to. */
+static bool diti_beats_listens(diti_beats *beats) {
     bool listens = false;
     uint32_t i;
     for (i = 0; i < beats->count; i++) {
         diti_beat *beat = &beats->list[i];
-        if (beat->hearing) diti_beat_listen(beats, beat, NULL);
-        listens = listens || (beat->hearing && beat->silent_us < peers->silence_us);
+        if (beat->hearing) diti_beat_tend(beats, beat);
+        listens = listens || (beat->hearing && beat->alive);
     }
     return listens;
 }
 
 DIT_INTERNAL void diti_beats_part(diti_peers *peers) {
-    diti_beats *beats = peers->coming;
     uint64_t begin = diti_clock_us();
+    diti_beats *beats;
+    bool listens = true;
     uint32_t i;
-    for (i = 0; beats && i < beats->count; i++)
-        if (beats->list[i].hearing) diti_beat_leave(beats, &beats->list[i], DITI_LEAVING_DONE);
-    while (beats && diti_beats_listens(peers, beats) && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US) {
+    for (beats = peers->coming; beats; beats = beats->next)
+        for (i = 0; i < beats->count; i++)
+            if (beats->list[i].hearing) diti_beat_leave(beats, &beats->list[i], DITI_LEAVING_DONE);
+    while (listens && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US) {
+        listens = false;
+        for (beats = peers->coming; beats; beats = beats->next) listens = diti_beats_listens(beats) || listens;
+        for (beats = peers->deaf; beats; beats = beats->next)
+            listens = (diti_beats_listens(beats) && !beats->awaited) || listens;
     }
 }
 
@@ -342,6 +362,9 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     passed = beats->pumped_us && now > beats->pumped_us ? now - beats->pumped_us : 0;
     beats->pumped_us = now;
     diti_atomic_store(&mesh->peers->stepped_s, (int)(now / 1000000u));
+    diti_lock(&mesh->peers->coming_lock);
+    diti_beats_tend(mesh->peers);
+    diti_unlock(&mesh->peers->coming_lock);
     for (i = 0; i < beats->count && result >= 0; i++) {
         diti_beat *beat = &beats->list[i];
         if (beat->apart) continue;
@@ -364,8 +387,7 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
 
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) {
     uint32_t i;
-    for (i = 0; mesh->beats && mesh->beats->pumped_us && i < mesh->beats->count; i++)
-        diti_beat_leave(mesh->beats, &mesh->beats->list[i], how);
+    for (i = 0; mesh->beats && i < mesh->beats->count; i++) diti_beat_leave(mesh->beats, &mesh->beats->list[i], how);
 }
 
 DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh) { return mesh->beats ? mesh->beats->lost : UINT32_MAX; }
@@ -387,8 +409,11 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
         heard = heard || (beats->list[i].joined && beats->list[i].silent_us < mesh->silence_us);
     while (diti_beats_busy(beats, false) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
         diti_plan_pause(mesh->members[0].plan, NULL);
+    beats->awaited = heard;
     mesh->beats = NULL;
+    diti_lock(&peers->coming_lock);
     diti_beats_drop(peers, beats);
+    diti_unlock(&peers->coming_lock);
 }
 
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats) {

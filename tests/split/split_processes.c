@@ -1,7 +1,8 @@
 /* One picture by several processes, one of which is killed, stopped, or loses its device: with resume_on_loss the
    others make the picture, and its latent has the bytes of one device. One that loads slowly is waited for, and one
    that stops before its run begins is named. Processes choose a split together. PipeFusion folds over processes, with
-   unequal shares, and when one is lost. Clips, their given frames and their decoders over processes. */
+   unequal shares, and when one is lost. A call that fails in one rank leaves the next ones alone. Clips, their given
+   frames and their decoders over processes. */
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split/beats.c"
@@ -188,6 +189,115 @@ static void run_rank(const trial *t, uint32_t rank) {
     out->over = true;
 }
 
+/* --- calls that fail in one rank --- */
+
+static dit_result finish_job(maker *m) {
+    dit_result result;
+    while ((result = dit_job_wait(m->job, 1000000)) == DIT_WORKING) {
+    }
+    dit_job_status(m->job, NULL, &err);
+    return result;
+}
+
+/* The run ends in all ranks: well, and rank 0 has the picture of one device, or, where one is to blame, at once with
+   an error that names it. */
+static void expect_run(maker *m, uint32_t rank, const char *blamed) {
+    uint64_t begin = diti_clock_us();
+    dit_result result = finish_job(m);
+    static outcome made;
+    CHECK_MESSAGE(result == (blamed ? DIT_ERROR_TRANSPORT : DIT_OK) && (!blamed || strstr(err.message, blamed)),
+                  "rank %u: %d, %s", rank, (int)result, err.message);
+    CHECK_MESSAGE(!blamed || diti_clock_us() - begin < 2500000, "rank %u ended after %.1f s", rank,
+                  (double)(diti_clock_us() - begin) * 1e-6);
+    made.count = 0;
+    if (blamed || rank || !CHECK(read_latent(m->job, 0, &made) == DIT_OK && made.count == alone.count)) return;
+    CHECK_MESSAGE(relative_l2(made.latent, alone.latent, NULL, alone.count) < 1e-3, "relative L2 %g",
+                  relative_l2(made.latent, alone.latent, NULL, alone.count));
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL no_command_pool(VkDevice device, const VkCommandPoolCreateInfo *info,
+                                                      const VkAllocationCallbacks *callbacks, VkCommandPool *pool) {
+    (void)device, (void)info, (void)callbacks, (void)pool;
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+/* fails: what the call of rank `other` comes to; the run of the others ends with an error that names it. */
+static void expect_made(maker *m, uint32_t rank, const char *split, uint32_t other, dit_result fails) {
+    diti_device *device = m->context->device;
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
+    PFN_vkCreateCommandPool make_pool = device->vk.CreateCommandPool;
+    dit_result result;
+    char name[16];
+    snprintf(name, sizeof name, "rank %u", other);
+    if (rank == other && fails == DIT_ERROR_OUT_OF_DEVICE_MEMORY) device->vk.CreateCommandPool = no_command_pool;
+    if (rank == other && fails == DIT_ERROR_INVALID_ARGUMENT) desc.width++;
+    result = make_job(m, &desc);
+    device->vk.CreateCommandPool = make_pool;
+    if (rank == other)
+        CHECK_MESSAGE(result == fails, "rank %u: %d, %s", rank, (int)result, err.message);
+    else if (result != DIT_OK)
+        CHECK_MESSAGE(other < SOCKET_RANKS && strstr(err.message, name), "rank %u: %s", rank, err.message);
+    if (result == DIT_OK) expect_run(m, rank, other < SOCKET_RANKS ? name : NULL);
+}
+
+static void restart_job(maker *m, uint32_t rank, uint32_t other, dit_result fails) {
+    diti_device *device = m->context->device;
+    dit_job_desc desc = request(m, "ring3", SIDE, STEPS);
+    PFN_vkCreateCommandPool make_pool = device->vk.CreateCommandPool;
+    dit_result result;
+    desc.prompt_weights = fails == DIT_ERROR_OUT_OF_DEVICE_MEMORY; /* which takes another plan */
+    if (desc.prompt_weights) desc.prompt = "(red:1.5) apple";
+    if (rank == other && desc.prompt_weights) device->vk.CreateCommandPool = no_command_pool;
+    if (rank == other && fails == DIT_ERROR_INVALID_ARGUMENT) desc.steps++;
+    result = dit_job_restart(m->job, &desc, &err);
+    device->vk.CreateCommandPool = make_pool;
+    CHECK_MESSAGE(result == (rank == other ? fails : DIT_OK), "rank %u: %d, %s", rank, (int)result, err.message);
+}
+
+/* What comes after them works in all ranks. */
+static void call_on(uint32_t rank) {
+    static const dit_result fails[] = {DIT_ERROR_INVALID_ARGUMENT, DIT_ERROR_OUT_OF_DEVICE_MEMORY};
+    enum { NOBODY = SOCKET_RANKS };
+    dit_context_desc desc = DITI_ZERO;
+    dit_job_desc job;
+    uint32_t i;
+    maker m;
+    memset(&m, 0, sizeof m);
+    desc.devices = "llvmpipe";
+    desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
+    desc.transport = socket_transport(rank, 3);
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &m.context, &err) == DIT_OK && load_pipeline(&m, tiny) == DIT_OK, "%s",
+                       err.message))
+        return;
+    job = request(&m, "cfg2", SIDE, STEPS);
+    if (rank < 2)
+        expect_made(&m, rank, "cfg2", NOBODY, DIT_OK);
+    else
+        CHECK(make_job(&m, &job) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "no share for rank 2"));
+    expect_made(&m, rank, "ring3", 1, DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+    expect_made(&m, rank, "auto", 1, DIT_ERROR_INVALID_ARGUMENT);
+    expect_made(&m, rank, "auto", 0, DIT_ERROR_INVALID_ARGUMENT);
+    expect_made(&m, rank, "auto", NOBODY, DIT_OK);
+    expect_made(&m, rank, "ring3", NOBODY, DIT_OK);
+    restart_job(&m, rank, NOBODY, DIT_OK);
+    if (rank == 1) dit_job_cancel(m.job); /* before it was stepped */
+    if (rank == 1)
+        CHECK(dit_job_step(m.job, 0) == DIT_CANCELLED);
+    else
+        expect_run(&m, rank, "rank 1");
+    restart_job(&m, rank, NOBODY, DIT_OK);
+    expect_run(&m, rank, NULL);
+    for (i = 0; i < DITI_COUNT(fails); i++) {
+        restart_job(&m, rank, 1, fails[i]);
+        if (rank != 1) expect_run(&m, rank, "rank 1");
+        restart_job(&m, rank, NOBODY, DIT_OK);
+        expect_run(&m, rank, NULL);
+    }
+    close_maker(&m);
+}
+
+static void (*calls)(uint32_t rank); /* what a rank does in the place of run_rank; NULL: that */
+
 static bool stops(const trial *t) { return t->how == STOPPED || t->how == NEVER_RUNS; }
 
 /* Every rank in a process of its own, from a parent that has no driver. */
@@ -204,7 +314,10 @@ static bool run_trial(const trial *t) {
         test_failed = 0;
         sockets_keep(rank, t->ranks);
         test_vulkan_begin();
-        run_rank(t, rank);
+        if (calls)
+            calls(rank);
+        else
+            run_rank(t, rank);
         test_vulkan_end();
         fflush(stdout);
         _exit(test_failed != 0);
@@ -402,6 +515,13 @@ static void test_ends(bool full) {
     for (i = 0; i < (full ? DITI_COUNT(ends) : 2); i++) check_end(&ends[i]);
 }
 
+static void test_calls(void) {
+    trial t = {"calls that fail", 3, 1, 0, 0, NOTHING, false};
+    calls = call_on;
+    run_trial(&t);
+    calls = NULL;
+}
+
 /* exact: the split has the sums of one device. */
 static void check_clip(const clip_trial *c, const char *const *splits, const bool *exact) {
     trial t = {NULL, 1, 1, 0, 0, NOTHING, false};
@@ -454,6 +574,7 @@ int main(void) {
         shape_made = NULL;
         test_resumes(full);
         test_ends(full);
+        test_calls();
     }
     if (full) test_clips();
     return TEST_END("split_processes");
