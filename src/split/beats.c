@@ -8,16 +8,22 @@
 #define DITI_BEAT_FAREWELL_US 5000000u
 #define DITI_BEAT_UNHEARD 400u /* most words for a rank that is not known to listen: fewer than there are numbers */
 #define DITI_BEAT_STEPPED_S 2  /* a run that was pumped so lately shows that this rank lives */
-/* FAILED: with 256 times the rank that is to blame. LOST: a device of the sender failed. PREPARES: the sender comes to
-   the run as soon as it can. QUIET: likewise, and it says nothing until then. */
+/* ENDED: with 256 times the count of chunks that were sent. FAILED: with 256 times the rank that is to blame. LOST: a
+   device of the sender failed. PREPARES: the sender comes to the run as soon as it can. QUIET: likewise, and it says
+   nothing until then. */
 enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST, DITI_BEAT_PREPARES, DITI_BEAT_QUIET };
 
 typedef struct diti_beat {
     uint32_t rank;
     uint32_t word, last, heard; /* on their way: a usual word, the last one, what comes */
     void *sending, *leaving, *hearing;
+    diti_lane_ledger *ledgers; /* of the lanes to and from the peer in a run that is over here, then the peer's */
+    uint32_t ledger_count;
+    void *telling, *asking;  /* ledgers on their way */
+    bool evens;              /* they were sent, and asked for */
     uint64_t sent, received; /* counts of words */
     uint64_t sent_us, silent_us, looked_us;
+    bool behind;   /* words of a run that has the same tags are still to come from the peer */
     bool apart;    /* nothing is exchanged with the peer in this run */
     bool alive;    /* the peer was heard, and is to be heard again */
     bool prepares; /* the peer was heard, but is not in the run yet */
@@ -39,9 +45,11 @@ struct diti_beats {
     diti_beat list[DITI_MAX_DEVICES];
 };
 
+#define DITI_BEAT_NUMBERS 0x1ffu /* of words; the next number is that of ledgers */
+
 static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t number) {
     uint64_t lane = (beats->job << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1); /* no lane's */
-    return lane << 14 | (beats->run & 0xfu) << 10 | (number & 0x1ffu); /* letters have the other half */
+    return lane << 14 | (beats->run & 0xfu) << 10 | number; /* letters have the numbers from 0x200 on */
 }
 
 /* 1: *request, if there is one, is done; 0: not yet; < 0: it failed. */
@@ -59,8 +67,8 @@ static dit_result diti_beat_broken(diti_beats *beats, const diti_beat *beat, dit
 }
 
 static void *diti_beat_send(const diti_beats *beats, diti_beat *beat, const uint32_t *word) {
-    return beats->with.send(beat->rank, word, sizeof *word, diti_beat_tag(beats, beats->self, beat->sent++),
-                            beats->with.user);
+    return beats->with.send(beat->rank, word, sizeof *word,
+                            diti_beat_tag(beats, beats->self, beat->sent++ % DITI_BEAT_NUMBERS), beats->with.user);
 }
 
 /* A word has come, which tells this of its sender. */
@@ -90,8 +98,9 @@ static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error
         }
     }
     if (beat->hearing || beat->over) return DIT_OK;
-    beat->hearing = beats->with.receive(beat->rank, &beat->heard, sizeof beat->heard,
-                                        diti_beat_tag(beats, beat->rank, beat->received++), beats->with.user);
+    beat->hearing =
+        beats->with.receive(beat->rank, &beat->heard, sizeof beat->heard,
+                            diti_beat_tag(beats, beat->rank, beat->received++ % DITI_BEAT_NUMBERS), beats->with.user);
     return beat->hearing ? DIT_OK : diti_beat_broken(beats, beat, err);
 }
 
@@ -105,7 +114,9 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
     beat->told = true;
     beat->sent_us = now;
     beat->sending = diti_beat_send(beats, beat, &beat->word);
-    return beat->sending ? DIT_OK : diti_beat_broken(beats, beat, err);
+    if (beat->sending) return DIT_OK;
+    diti_beat_broken(beats, beat, NULL);
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not send to rank %u", beat->rank);
 }
 
 static dit_result diti_beat_silent(const diti_beat *beat, uint64_t us, dit_error *err) {
@@ -114,10 +125,11 @@ static dit_result diti_beat_silent(const diti_beat *beat, uint64_t us, dit_error
                      beat->joined ? "is not stepped" : "does not come to its run");
 }
 
-static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how) {
+/* chunks: those that were sent to the peer in the run. */
+static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how, uint32_t chunks) {
     if (beat->left) return;
     beat->left = true;
-    beat->last = how == DITI_LEAVING_DONE   ? (uint32_t)DITI_BEAT_ENDED
+    beat->last = how == DITI_LEAVING_DONE   ? DITI_BEAT_ENDED + 256 * chunks
                  : how == DITI_LEAVING_LOST ? (uint32_t)DITI_BEAT_LOST
                                             : DITI_BEAT_FAILED + 256 * beats->blamed;
     beat->leaving = diti_beat_send(beats, beat, &beat->last);
@@ -131,15 +143,48 @@ static bool diti_beat_tend(diti_beats *beats, diti_beat *beat) {
     return busy || beat->hearing;
 }
 
-/* all: also with ranks that are lost, or apart. */
-static bool diti_beats_busy(diti_beats *beats, bool all) {
+static bool diti_beat_ended(uint32_t word) { return word % 256 == DITI_BEAT_ENDED; }
+
+/* Two ranks that were both in a run, which ended early in one of them, tell each other what they handed over, and even
+   it out. Whether the peer's ledgers are still to come. */
+static bool diti_beat_even(diti_peers *peers, diti_beats *beats, diti_beat *beat) {
+    size_t size = beat->ledger_count * sizeof *beat->ledgers;
+    diti_lane_ledger *others;
+    uint32_t i;
+    if (!size || !beat->joined) return false;
+    if (diti_beat_ended(beat->last) && (!beat->over || diti_beat_ended(beat->heard))) return false;
+    others = beat->ledgers + beat->ledger_count;
+    if (!beat->evens) {
+        beat->telling = beats->with.send(beat->rank, beat->ledgers, size,
+                                         diti_beat_tag(beats, beats->self, DITI_BEAT_NUMBERS), beats->with.user);
+        beat->asking = beats->with.receive(beat->rank, others, size,
+                                           diti_beat_tag(beats, beat->rank, DITI_BEAT_NUMBERS), beats->with.user);
+        beat->evens = true;
+    }
+    diti_beat_done(beats, &beat->telling);
+    if (beat->asking && diti_beat_done(beats, &beat->asking) > 0)
+        for (i = 0; i < beat->ledger_count; i++) diti_lane_even(peers, beat->rank, &beat->ledgers[i], &others[i]);
+    return beat->telling || beat->asking;
+}
+
+/* all: also with ranks that are lost, or apart, and ledgers of those that have come to the end: they may keep their job
+   for long. */
+static bool diti_beats_busy(diti_peers *peers, diti_beats *beats, bool all) {
     bool busy = false;
     uint32_t i;
     for (i = 0; i < beats->count; i++) {
         diti_beat *beat = &beats->list[i];
-        if (all || !(beat->apart || beat->rank == beats->lost)) busy = diti_beat_tend(beats, beat) || busy;
+        if (!all && (beat->apart || beat->rank == beats->lost)) continue;
+        busy = diti_beat_tend(beats, beat) || busy;
+        busy = (diti_beat_even(peers, beats, beat) && (all || !diti_beat_ended(beat->heard))) || busy;
     }
     return busy;
+}
+
+static void diti_beats_free_one(const diti_env *env, diti_beats *beats) {
+    uint32_t i;
+    for (i = 0; i < beats->count; i++) diti_free(env, beats->list[i].ledgers);
+    diti_free(env, beats);
 }
 
 /* Words of runs that are over here, up to their last ones: else a later run with the same tags would get them. */
@@ -147,13 +192,24 @@ static void diti_beats_tend(diti_peers *peers) {
     diti_beats **at = &peers->deaf;
     while (*at) {
         diti_beats *beats = *at;
-        if (diti_beats_busy(beats, true)) {
+        if (diti_beats_busy(peers, beats, true)) {
             at = &beats->next;
             continue;
         }
         *at = beats->next;
-        diti_free(&peers->env, beats);
+        diti_beats_free_one(&peers->env, beats);
     }
+}
+
+/* Whether a rank is so many runs behind that words of one with the same tags are still to come from it. */
+static bool diti_beats_behind(const diti_peers *peers, const diti_beats *beats, uint32_t rank) {
+    const diti_beats *before;
+    uint32_t i;
+    for (before = peers->deaf; before; before = before->next)
+        for (i = 0; i < before->count && (before->job - beats->job) % 16 == 0 && (before->run - beats->run) % 16 == 0;
+             i++)
+            if (before->list[i].rank == rank && (before->list[i].hearing || before->list[i].asking)) return true;
+    return false;
 }
 
 /* A transfer cannot be taken back, and may still come to where it was asked for: its memory stays until it has come,
@@ -216,7 +272,9 @@ DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) {
         return;
     diti_lock(&peers->coming_lock);
     beats = diti_beats_coming(peers);
-    for (i = 0; beats && i < beats->count; i++) diti_beat_prepare(beats, &beats->list[i], now, peers->silence_us / 5);
+    for (i = 0; beats && i < beats->count; i++)
+        if (!diti_beats_behind(peers, beats, beats->list[i].rank))
+            diti_beat_prepare(beats, &beats->list[i], now, peers->silence_us / 5);
     diti_unlock(&peers->coming_lock);
 }
 
@@ -252,7 +310,7 @@ DIT_INTERNAL void diti_beats_made(diti_peers *peers, diti_leaving how) {
     if (!peers || peers->application.rank_count <= 1) return;
     diti_lock(&peers->coming_lock);
     beats = peers->taken ? NULL : diti_beats_take(peers);
-    for (i = 0; beats && i < beats->count; i++) diti_beat_leave(beats, &beats->list[i], how);
+    for (i = 0; beats && i < beats->count; i++) diti_beat_leave(beats, &beats->list[i], how, 0);
     if (beats) diti_beats_drop(peers, beats);
     if (peers->job == peers->jobs) peers->jobs++;
     peers->job = peers->jobs;
@@ -299,7 +357,7 @@ DIT_INTERNAL void diti_beats_part(diti_peers *peers) {
     uint32_t i;
     for (beats = peers->coming; beats; beats = beats->next)
         for (i = 0; i < beats->count; i++)
-            if (beats->list[i].hearing) diti_beat_leave(beats, &beats->list[i], DITI_LEAVING_DONE);
+            if (beats->list[i].hearing) diti_beat_leave(beats, &beats->list[i], DITI_LEAVING_DONE, 0);
     while (listens && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US) {
         listens = false;
         for (beats = peers->coming; beats; beats = beats->next) listens = diti_beats_listens(beats) || listens;
@@ -332,9 +390,31 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err) {
         diti_beat *beat = &beats->list[i];
         beat->apart = !diti_beats_exchange(mesh, beat->rank);
         beat->silent_us = 0;
-        if (beat->apart) diti_beat_leave(beats, beat, DITI_LEAVING_DONE);
+        if (beat->apart) diti_beat_leave(beats, beat, DITI_LEAVING_DONE, 0);
     }
     return DIT_OK;
+}
+
+/* Chunks that came from a rank in the run, or went to it, by the side that is there. */
+static uint32_t diti_beats_chunks(const diti_mesh *mesh, uint32_t rank, uint32_t side) {
+    uint32_t chunks = 0;
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++) {
+        const diti_lane *lane = mesh->lanes[i];
+        if (lane->ledger && lane->ranks[side] == rank) chunks += lane->ledger->count;
+    }
+    return chunks & 0xffffffu;
+}
+
+/* Keeps the ledgers of the run, which are still of use when it is over and the mesh is gone. */
+static void diti_beat_note(const diti_mesh *mesh, diti_beat *beat) {
+    size_t i;
+    beat->ledgers = (diti_lane_ledger *)diti_alloc_array(&mesh->env, 2 * mesh->lane_count, sizeof *beat->ledgers);
+    for (i = 0; i < mesh->lane_count && beat->ledgers; i++) {
+        const diti_lane *lane = mesh->lanes[i];
+        if (lane->ledger && (lane->ranks[DITI_LANE_OUT] == beat->rank || lane->ranks[DITI_LANE_IN] == beat->rank))
+            beat->ledgers[beat->ledger_count++] = *lane->ledger;
+    }
 }
 
 /* Where the dead rank is known, nothing that it owes is waited for. */
@@ -351,6 +431,7 @@ static void diti_beats_excuse(diti_mesh *mesh, uint32_t rank, uint64_t now) {
     for (i = 0; i < mesh->lane_count; i++)
         if (mesh->lanes[i]->ranks[DITI_LANE_OUT] == rank || mesh->lanes[i]->ranks[DITI_LANE_IN] == rank)
             mesh->lanes[i]->idle_since_us = now;
+    mesh->still_us = 0;
 }
 
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
@@ -364,12 +445,15 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     diti_atomic_store(&mesh->peers->stepped_s, (int)(now / 1000000u));
     diti_lock(&mesh->peers->coming_lock);
     diti_beats_tend(mesh->peers);
+    for (i = 0; i < beats->count; i++)
+        beats->list[i].behind = diti_beats_behind(mesh->peers, beats, beats->list[i].rank);
     diti_unlock(&mesh->peers->coming_lock);
     for (i = 0; i < beats->count && result >= 0; i++) {
         diti_beat *beat = &beats->list[i];
-        if (beat->apart) continue;
+        if (beat->apart || beat->behind) continue;
         if (beat->over) { /* nobody listens there; it may still wait for this rank's last word */
-            diti_beat_leave(beats, beat, DITI_LEAVING_DONE);
+            if (beat->heard == DITI_BEAT_ENDED + 256 * diti_beats_chunks(mesh, beat->rank, DITI_LANE_OUT))
+                diti_beat_leave(beats, beat, DITI_LEAVING_DONE, diti_beats_chunks(mesh, beat->rank, DITI_LANE_IN));
             continue;
         }
         if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
@@ -387,7 +471,20 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
 
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) {
     uint32_t i;
-    for (i = 0; mesh->beats && i < mesh->beats->count; i++) diti_beat_leave(mesh->beats, &mesh->beats->list[i], how);
+    diti_beats *beats = mesh->beats;
+    for (i = 0; beats && i < beats->count; i++) {
+        diti_beat *beat = &beats->list[i];
+        if (beat->left) continue;
+        if (beat->told) diti_beat_note(mesh, beat);
+        diti_beat_leave(beats, beat, how, diti_beats_chunks(mesh, beat->rank, DITI_LANE_IN));
+        diti_beat_even(mesh->peers, beats, beat);
+    }
+}
+
+DIT_INTERNAL bool diti_beats_joined(const diti_mesh *mesh, uint32_t rank) {
+    const diti_beat *beat = mesh->beats ? mesh->beats->list : NULL;
+    while (beat && beat->rank != rank) beat++;
+    return !beat || beat->joined;
 }
 
 DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh) { return mesh->beats ? mesh->beats->lost : UINT32_MAX; }
@@ -407,7 +504,7 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     diti_beats_leave(mesh, DITI_LEAVING_FAILED); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
         heard = heard || (beats->list[i].joined && beats->list[i].silent_us < mesh->silence_us);
-    while (diti_beats_busy(beats, false) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
+    while (diti_beats_busy(peers, beats, false) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
         diti_plan_pause(mesh->members[0].plan, NULL);
     beats->awaited = heard;
     mesh->beats = NULL;
@@ -419,7 +516,7 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats) {
     while (beats) {
         diti_beats *next = beats->next;
-        diti_free(env, beats);
+        diti_beats_free_one(env, beats);
         beats = next;
     }
 }

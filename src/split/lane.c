@@ -108,11 +108,16 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     lane->limit_us = desc->limit_us;
     if (desc->application) lane->application = *desc->application;
     lane->owed = desc->owed;
+    if (lane->transport == DITI_TRANSPORT_APPLICATION) {
+        lane->ledger = (diti_lane_ledger *)diti_alloc_zero(env, sizeof *lane->ledger);
+        if (!lane->ledger) result = diti_fail_memory(err, "copies between devices");
+        if (lane->ledger) lane->ledger->sends = desc->devices[DITI_LANE_OUT] != NULL;
+    }
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         lane->sides[i].device = desc->devices[i];
         if (desc->devices[i]) lane->trace = desc->devices[i]->trace;
     }
-    result = diti_lane_make_bridge(lane, desc, err);
+    if (result >= 0) result = diti_lane_make_bridge(lane, desc, err);
     for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++)
         result = diti_lane_make_side(&lane->sides[i], lane->slot_count, err);
     for (i = 0; i < lane->slot_count && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
@@ -150,6 +155,7 @@ DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
     for (i = 0; i < lane->slot_count && diti_lane_shares(lane); i++)
         diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
                             &lane->slots[i].shared);
+    diti_free(&env, lane->ledger);
     diti_free(&env, lane);
 }
 
@@ -333,9 +339,10 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
    for them. */
 static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
                                                dit_error *err) {
-    uint64_t number = lane->sides[index].submitted;
-    uint64_t tag = (uint64_t)lane->tag << 14 | (lane->run & 0xfu) << 10 | ((number - lane->base) & 0x3ffu);
-    diti_lane_slot *slot = &lane->slots[number % lane->slot_count];
+    diti_lane_slot *slot = &lane->slots[lane->sides[index].submitted % lane->slot_count];
+    diti_lane_ledger *ledger = lane->ledger;
+    uint32_t number = ledger->count % DITI_LANE_CHUNKS;
+    uint64_t tag = ledger->tag | number;
     const dit_transport *with = &lane->application;
     diti_buffer *buffer = &slot->buffers[1 - index];
     bool sends = index == DITI_LANE_IN;
@@ -343,9 +350,12 @@ static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, 
     slot->request =
         sends ? with->send(lane->ranks[DITI_LANE_IN], buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
               : with->receive(lane->ranks[DITI_LANE_OUT], buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
-    if (slot->request) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s rank %u",
-                     sends ? "send to" : "receive from", lane->ranks[index]);
+    if (!slot->request)
+        return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s rank %u",
+                         sends ? "send to" : "receive from", lane->ranks[index]);
+    ledger->bytes[number] = (uint32_t)chunk->bytes;
+    ledger->count++;
+    return DIT_OK;
 }
 
 static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot *slot, const diti_lane_copy *copy,
@@ -385,18 +395,27 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
     return DIT_OK;
 }
 
+static dit_result diti_lane_watch(diti_lane *lane, const diti_lane_side *side, bool waits, dit_error *err) {
+    uint64_t now = diti_clock_us();
+    if (!waits || !lane->idle_since_us || now < lane->idle_since_us) lane->idle_since_us = now;
+    if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u %s nothing for %llu ms", lane->ranks[side - lane->sides],
+                     side == &lane->sides[DITI_LANE_OUT] ? "sent" : "took",
+                     (unsigned long long)(lane->limit_us / 1000));
+}
+
 static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *side, dit_error *err) {
     diti_lane_slot *slot = &lane->slots[side->finished % lane->slot_count];
     uint32_t rank = lane->ranks[side - lane->sides];
-    uint64_t now = diti_clock_us();
     int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
     if (done < 0) return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", rank);
     if (done) side->finished++;
-    if (done || side->finished == side->submitted || now < lane->idle_since_us) lane->idle_since_us = now;
-    if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u %s nothing for %llu ms", rank,
-                     side == &lane->sides[DITI_LANE_OUT] ? "sent" : "took",
-                     (unsigned long long)(lane->limit_us / 1000));
+    return diti_lane_watch(lane, side, !done && side->finished < side->submitted, err);
+}
+
+DIT_INTERNAL dit_result diti_lane_stand(diti_lane *lane, dit_error *err) {
+    const diti_lane_side *side = &lane->sides[lane->sides[DITI_LANE_OUT].device ? DITI_LANE_IN : DITI_LANE_OUT];
+    return diti_lane_watch(lane, side, side->count != 0, err);
 }
 
 /* A slot's chunk has arrived, or is given up. */
@@ -490,8 +509,31 @@ DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list
             continue;
         }
         *list = owed->next;
-        diti_buffer_destroy(owed->device, &owed->buffer);
+        if (owed->device) diti_buffer_destroy(owed->device, &owed->buffer);
         diti_free(env, owed);
+    }
+}
+
+DIT_INTERNAL void diti_lane_even(diti_peers *peers, uint32_t rank, const diti_lane_ledger *own,
+                                 const diti_lane_ledger *other) {
+    const dit_transport *with = &peers->application;
+    uint32_t number = own->count, bytes;
+    if (other->count > DITI_LANE_CHUNKS && number < other->count - DITI_LANE_CHUNKS)
+        number = other->count - DITI_LANE_CHUNKS;
+    for (; number < other->count; number++) {
+        uint64_t tag = own->tag | number % DITI_LANE_CHUNKS;
+        diti_lane_owed *owed;
+        bytes = other->bytes[number % DITI_LANE_CHUNKS];
+        owed = (diti_lane_owed *)diti_alloc_zero(&peers->env, sizeof *owed + bytes);
+        if (!owed) return;
+        owed->application = *with;
+        owed->request = own->sends ? with->send(rank, owed + 1, bytes, tag, with->user)
+                                   : with->receive(rank, owed + 1, bytes, tag, with->user);
+        owed->next = peers->owed;
+        if (owed->request)
+            peers->owed = owed;
+        else
+            diti_free(&peers->env, owed);
     }
 }
 
@@ -572,5 +614,6 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
         side->opened = side->submitted = side->finished = number;
         side->first = side->count = side->chunk = 0;
     }
-    lane->passed = lane->base = number;
+    lane->passed = number;
+    lane->idle_since_us = 0;
 }

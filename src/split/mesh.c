@@ -324,10 +324,13 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32
 
 /* A transport that fails is the other rank's, unless that one still said that another is lost. */
 static dit_result diti_mesh_pump_lane(diti_mesh *mesh, diti_lane *lane, bool *moved, dit_error *err) {
-    dit_result result = diti_lane_pump(lane, moved, err);
-    if (result != DIT_ERROR_TRANSPORT || lane->transport != DITI_TRANSPORT_APPLICATION) return result;
+    uint32_t other = lane->ranks[lane->sides[DITI_LANE_OUT].device ? DITI_LANE_IN : DITI_LANE_OUT];
+    dit_result result;
+    if (lane->transport != DITI_TRANSPORT_APPLICATION) return diti_lane_pump(lane, moved, err);
+    result = diti_beats_joined(mesh, other) ? diti_lane_pump(lane, moved, err) : diti_lane_stand(lane, err);
+    if (result != DIT_ERROR_TRANSPORT) return result;
     diti_beats_pump(mesh, NULL);
-    diti_beats_lose(mesh, lane->ranks[lane->sides[DITI_LANE_OUT].device ? DITI_LANE_IN : DITI_LANE_OUT]);
+    diti_beats_lose(mesh, other);
     return result;
 }
 
@@ -447,7 +450,12 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
 
 DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, dit_error *err) {
     size_t i;
-    for (i = 0; i < mesh->lane_count; i++) mesh->lanes[i]->run = mesh->peers->run;
+    for (i = 0; i < mesh->lane_count; i++) {
+        const diti_lane *lane = mesh->lanes[i];
+        if (!lane->ledger) continue;
+        lane->ledger->tag = lane->tag << 14 | (mesh->peers->run & 0xfu) << 10;
+        lane->ledger->count = 0;
+    }
     return diti_beats_create(mesh, err);
 }
 

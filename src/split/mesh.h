@@ -33,6 +33,7 @@ DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
 #define DITI_LANE_SLOTS 4u /* a lane has so many, where the host's memory has room for them */
 #define DITI_LANE_TAG_BITS                                                                                             \
     14u /* a transfer's tag: those of its lane, 4 of the run, 10 of the chunk; MPI takes 28 bits */
+#define DITI_LANE_CHUNKS 1024u
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
 typedef struct diti_lane_slot {
     diti_shared shared;
@@ -63,11 +64,17 @@ typedef struct diti_lane_turn { /* a copy that may go on, on one side */
    back. It is freed when the transfer is over, or with the context. */
 typedef struct diti_lane_owed {
     struct diti_lane_owed *next;
-    diti_device *device;
+    diti_device *device; /* NULL: the bytes stand behind this struct */
     diti_buffer buffer;
     dit_transport application;
     void *request;
 } diti_lane_owed;
+/* What this process has handed to the application for a lane in a run: chunks that it sent, or asked for. */
+typedef struct diti_lane_ledger {
+    uint32_t tag; /* that of the first chunk */
+    uint32_t sends, count;
+    uint32_t bytes[DITI_LANE_CHUNKS]; /* of the last chunks, each at its number modulo DITI_LANE_CHUNKS */
+} diti_lane_ledger;
 typedef struct diti_lane_side {
     diti_device *device; /* NULL: in another process */
     VkCommandPool pool;
@@ -99,10 +106,9 @@ typedef struct diti_lane {
     diti_lane_owed **owed; /* the context's list */
     uint32_t tag, ranks[DITI_LANE_SIDES];
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
-    uint64_t base;                    /* chunks of earlier runs */
     uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
     uint64_t told_us, told_bytes;     /* time and bytes that the log knows of (diti_mesh_log) */
-    uint32_t run;                     /* number of its job's run */
+    diti_lane_ledger *ledger;         /* of the run at hand; NULL: both devices are in this process */
     diti_trace *trace;
 } diti_lane;
 
@@ -135,6 +141,8 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t side, const diti
 DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
 /* Does what can be done now without waiting; *moved becomes true when something was. */
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
+/* Likewise while the other process is not in the run: nothing is sent or asked for, which nobody would meet. */
+DIT_INTERNAL dit_result diti_lane_stand(diti_lane *lane, dit_error *err);
 DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane); /* nothing is open or on its way */
 /* Waits until something that is on its way has moved on, or the time is over. *waited becomes true unless nothing is.
  */
@@ -212,6 +220,11 @@ DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links);
 /* Fills links, once, by copies of some MB; of devices in this process (measure.c). */
 DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err);
 
+/* A run ended before both processes of a lane had handed over as many chunks: what the other one has sent is taken, or
+   what it has asked for is sent, whatever the bytes, so that nothing meets a later run that has the same tags. */
+DIT_INTERNAL void diti_lane_even(diti_peers *peers, uint32_t rank, const diti_lane_ledger *own,
+                                 const diti_lane_ledger *other);
+
 /* ================= meshes ================= */
 /* Members are the devices that exchanges speak of, numbered over all processes. Two of them may be on one device. */
 #define DITI_MAX_MEMBERS (2 * DITI_MAX_DEVICES)
@@ -278,6 +291,8 @@ DIT_INTERNAL void diti_beats_part(diti_peers *peers); /* the context ends: those
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err); /* for the run that was begun with */
 /* An error names the rank that has been silent for 25 s, though it was heard, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
+/* Whether a rank has been heard in the run at hand. */
+DIT_INTERNAL bool diti_beats_joined(const diti_mesh *mesh, uint32_t rank);
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells the others that the run ended here */
 /* A rank that the others may go on without, as its device failed, or nothing is heard from it; UINT32_MAX: none. */
 DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh);

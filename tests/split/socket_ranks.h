@@ -21,8 +21,8 @@ typedef struct socket_transfer { /* what was asked for, or a message that has co
     bool over;
 } socket_transfer;
 typedef struct socket_peer {
-    int socket; /* -1: gone */
-    socket_transfer *sends, *arriving, *arrived;
+    int socket;                                           /* -1: gone */
+    socket_transfer *sends, *arriving, *arrived, *posted; /* arrived, posted: in order, as in MPI */
 } socket_peer;
 static int socket_pairs[SOCKET_RANKS][SOCKET_RANKS]; /* the end of one rank towards another */
 static socket_peer socket_peers[SOCKET_RANKS];
@@ -68,6 +68,12 @@ static inline void socket_write(socket_peer *peer) {
     }
 }
 
+/* The last of a list, in which no other transfer has this tag: tags differ for all that is on its way. */
+static inline socket_transfer **socket_end(socket_transfer **list, uint64_t tag) {
+    for (; *list; list = &(*list)->next) CHECK_MESSAGE((*list)->head.tag != tag, "tag %llx", (unsigned long long)tag);
+    return list;
+}
+
 static inline void socket_read(socket_peer *peer) {
     while (peer->socket >= 0) {
         socket_transfer *t = peer->arriving;
@@ -85,8 +91,7 @@ static inline void socket_read(socket_peer *peer) {
         t->done += (size_t)came;
         if (t->done == head) t->room = (unsigned char *)malloc((size_t)t->head.size + 1);
         if (t->done < head + t->head.size) continue;
-        t->next = peer->arrived;
-        peer->arrived = t;
+        *socket_end(&peer->arrived, t->head.tag) = t;
         peer->arriving = NULL;
     }
 }
@@ -98,8 +103,9 @@ static inline void *socket_ask(uint32_t peer, uint64_t tag, const void *sent, vo
     t->head.size = size;
     t->sent = (const unsigned char *)sent;
     t->room = (unsigned char *)room;
-    while (sent && *last) last = &(*last)->next;
-    if (sent) *last = t;
+    if (!sent) last = socket_end(&socket_peers[peer].posted, tag);
+    while (*last) last = &(*last)->next;
+    *last = t;
     return t;
 }
 
@@ -113,22 +119,34 @@ static inline void *socket_receive(uint32_t from, void *data, size_t size, uint6
     return socket_ask(from, tag, NULL, data, size);
 }
 
+/* What has come goes to the receive of its tag that was asked for first. */
+static inline void socket_match(socket_peer *peer) {
+    socket_transfer **at = &peer->arrived;
+    while (*at) {
+        socket_transfer *found = *at, **to = &peer->posted, *t;
+        while (*to && (*to)->head.tag != found->head.tag) to = &(*to)->next;
+        t = *to;
+        if (!t) {
+            at = &found->next;
+            continue;
+        }
+        CHECK(found->head.size == t->head.size);
+        memcpy(t->room, found->room, (size_t)t->head.size);
+        t->over = true;
+        *to = t->next;
+        *at = found->next;
+        free(found->room);
+        free(found);
+    }
+}
+
 static inline int socket_poll(void *request, void *user) {
-    socket_transfer *t = (socket_transfer *)request, **at;
+    socket_transfer *t = (socket_transfer *)request;
     socket_peer *peer = &socket_peers[t->peer];
     (void)user;
     socket_write(peer);
     socket_read(peer);
-    for (at = &peer->arrived; !t->sent && *at && (*at)->head.tag != t->head.tag;) at = &(*at)->next;
-    if (!t->sent && *at) {
-        socket_transfer *found = *at;
-        CHECK(found->head.size == t->head.size);
-        memcpy(t->room, found->room, (size_t)t->head.size);
-        *at = found->next;
-        free(found->room);
-        free(found);
-        t->over = true;
-    }
+    socket_match(peer);
     if (!t->over) return peer->socket < 0 ? -1 : 0;
     free(t);
     return 1;

@@ -968,6 +968,24 @@ static void test_dead_ranks(maker *m) {
     drop_jobs(m);
 }
 
+/* Both begin their third run since the job was made, in which a word of each is sent, and rows are not. */
+static void test_broken_rows(maker *m) {
+    dit_result results[2] = {DIT_WORKING, DIT_WORKING};
+    uint64_t begin = diti_clock_us();
+    int i, turns;
+    for (i = 0; i < 2; i++) {
+        dit_job_desc desc = request(&m[i], "cfg2", 32, 2);
+        for (turns = i ? 0 : 2; turns < 3; turns++) CHECK(dit_job_restart(m[i].job, &desc, &err) == DIT_OK);
+    }
+    broken_sends = 3;
+    while (results[0] == DIT_WORKING && results[1] == DIT_WORKING && diti_clock_us() - begin < 20000000)
+        for (i = 0; i < 2; i++) results[i] = dit_job_wait(m[i].job, 1000000);
+    i = results[1] == DIT_ERROR_TRANSPORT && results[0] == DIT_WORKING;
+    dit_job_status(m[i].job, NULL, &err);
+    CHECK_MESSAGE(results[i] == DIT_ERROR_TRANSPORT && strstr(err.message, "could not send to rank"), "%s",
+                  err.message);
+}
+
 static void test_ranks(void) {
     static uint32_t ranks[2] = {0, 1};
     static outcome out;
@@ -988,11 +1006,12 @@ static void test_ranks(void) {
         dit_job_status(m[0].job, NULL, &err);
         CHECK_MESSAGE(strstr(err.message, "for 200 ms"), "%s", err.message);
         lose_letters();
-        broken_sends = 2;
+        broken_sends = 1;
         CHECK(dit_job_restart(m[0].job, &desc, &err) == DIT_OK);
         CHECK(dit_job_wait(m[0].job, 20000000000u) == DIT_ERROR_TRANSPORT);
         dit_job_status(m[0].job, NULL, &err);
         CHECK_MESSAGE(strstr(err.message, "could not send to rank 1"), "%s", err.message);
+        test_broken_rows(m);
         test_dead_ranks(m);
     }
     close_maker(&m[0]);
