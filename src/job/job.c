@@ -59,11 +59,13 @@ static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *des
 
 DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err) {
     dit_job *job;
+    diti_peers *peers;
     dit_result result;
     DITI_TRY(diti_job_check(ctx, desc, err));
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
     *out = NULL;
     diti_retired_collect(ctx);
+    peers = desc->split ? ctx->peers : NULL;
     diti_beats_prepare(ctx->peers);
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
     if (!job) return diti_fail_memory(err, "the job");
@@ -71,12 +73,16 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     job->context = ctx;
     job->model = desc->model;
     job->target = desc->target;
-    if (desc->split && ctx->peers) diti_beats_begin(ctx->peers, job->number = ctx->peers->jobs, 0);
+    if (peers) {
+        job->number = diti_beats_number(peers);
+        diti_beats_aim(peers, job->number, 0);
+    }
     result = diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
     if (result == DIT_OK) result = diti_job_build(job, desc, err);
-    if (desc->split) diti_beats_made(ctx->peers, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
+    if (peers)
+        diti_beats_made(peers, job->number, 0, job->joins, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
     if (result != DIT_OK) {
         dit_job_destroy(job);
         return result;
@@ -198,6 +204,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     bool taken;
     job->request = *request;
     if (!diti_job_same_rows(&before.shape, &request->shape)) {
+        if (job->shares[0]->assignment.share_total > 1) diti_beats_aim(job->context->peers, job->number, job->runs);
         diti_job_drop_shares(job);
         result = diti_job_replace_program(job, err);
     }
@@ -291,7 +298,7 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
         diti_plan_begin_stream(job->shares[i]->program.plan, job->recording); /* other jobs need the slots before it */
     }
     result = diti_job_take_target(job, &desc->target, &request, err);
-    if (result == DIT_OK && job->mesh) result = diti_mesh_begin(job->mesh, err);
+    if (result == DIT_OK) result = diti_job_join(job, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);
@@ -304,8 +311,10 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
     diti_retired_collect(job->context);
     peers = job->shares[0]->assignment.share_total > 1 ? job->context->peers : NULL;
-    diti_beats_begin(peers, job->number, ++job->runs);
+    job->runs++;
+    job->joins = false;
     result = diti_job_start_again(job, desc, err);
-    diti_beats_made(peers, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
+    if (result < 0 && job->joins && job->mesh) diti_beats_leave(job->mesh, DITI_LEAVING_FAILED);
+    if (peers) diti_beats_made(peers, job->number, job->runs, job->joins, DITI_LEAVING_FAILED);
     return result;
 }

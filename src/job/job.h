@@ -523,7 +523,8 @@ struct dit_job {
     uint32_t share_count;
     uint32_t device_of_share[DITI_MAX_DEVICES]; /* index of the context's device that each share is on */
     diti_mesh *mesh;                            /* connects the plans of all shares; NULL: one device */
-    uint32_t number, runs;                      /* of the job, and of its run (diti_beats_begin) */
+    uint32_t number, runs;                      /* of the job, among those with a split, and of its run */
+    bool joins;                                 /* the mesh is for that run */
     bool begun, recording;                      /* recording: by dit_job_record, not dit_job_step */
     bool loading;                               /* weights can be loaded without waiting for anything */
     uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
@@ -895,7 +896,8 @@ DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
-DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
+DIT_INTERNAL dit_result diti_job_join(dit_job *job, dit_error *err); /* makes the mesh, if any, that of the job's run */
+DIT_INTERNAL void diti_job_drop_shares(dit_job *job);                /* waits */
 /* Divides the job anew over other devices, in the order of ranks, without asking what is possible. */
 DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */

@@ -33,6 +33,11 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     return DIT_OK;
 }
 
+DIT_INTERNAL dit_result diti_job_join(dit_job *job, dit_error *err) {
+    (void)job, (void)err;
+    return DIT_OK;
+}
+
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job) { (void)job; }
 
 DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->shares[0]->program.plan); }

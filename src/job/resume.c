@@ -418,10 +418,11 @@ static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_erro
     diti_resume_choose(job, left, &job->request.shape.split);
     diti_resume_shares(job, parts);
     taken = diti_split_ranks(&job->request.shape.split);
-    diti_beats_begin(peers, number, ++job->runs);
+    job->joins = false;
+    diti_beats_aim(peers, number, ++job->runs);
     if (!first && peers->first >= taken) {
         diti_resume_end(job);
-        diti_beats_made(peers, DITI_LEAVING_DONE);
+        diti_beats_made(peers, number, job->runs, false, DITI_LEAVING_DONE);
         return DIT_OK;
     }
     if (!first)
@@ -432,7 +433,7 @@ static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_erro
                            "rank %u is gone before the first step was over, and the start picture was not kept", lost);
     job->states_since_us = diti_clock_us();
     if (result == DIT_OK) result = diti_resume_divide(job, devices, false, err);
-    diti_beats_made(peers, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
+    diti_beats_made(peers, number, job->runs, job->joins, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
     for (i = 1; first && i < count; i++)
         if (result != DIT_OK || i * peers->count < taken) {
             dit_result sent =

@@ -64,6 +64,13 @@ static void diti_share_describe_exchanges(const diti_share *share) {
     }
 }
 
+DIT_INTERNAL dit_result diti_job_join(dit_job *job, dit_error *err) {
+    if (!job->mesh || job->joins) return DIT_OK;
+    DITI_TRY(diti_mesh_begin(job->mesh, job->number, job->runs, err));
+    job->joins = true;
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
     const diti_assignment *first = &job->shares[0]->assignment;
     diti_plan *plans[DITI_MAX_DEVICES];
@@ -82,6 +89,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     if (result == DIT_OK)
         result = diti_mesh_create(job->context->peers, plans, job->resumed || first->folded ? &places : NULL, count,
                                   &job->mesh, err);
+    if (result == DIT_OK) result = diti_job_join(job, err);
     for (i = 0; i < job->share_count && job->mesh; i++) diti_share_describe_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
     return result;

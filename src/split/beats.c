@@ -223,11 +223,11 @@ static void diti_beats_drop(diti_peers *peers, diti_beats *beats) {
 
 /* --- before a run --- */
 
-/* Words for the run that is begun with; NULL: there is no memory. */
-static diti_beats *diti_beats_coming(diti_peers *peers) {
+/* Words for a run that has no mesh yet; NULL: there is no memory. */
+static diti_beats *diti_beats_coming(diti_peers *peers, uint32_t job, uint32_t run) {
     diti_beats *beats = peers->coming;
     uint32_t i;
-    while (beats && (beats->job != peers->job || beats->run != peers->run)) beats = beats->next;
+    while (beats && (beats->job != job || beats->run != run)) beats = beats->next;
     if (beats) return beats;
     beats = (diti_beats *)diti_alloc_zero(&peers->env, sizeof *beats);
     if (!beats) return NULL;
@@ -236,16 +236,20 @@ static diti_beats *diti_beats_coming(diti_peers *peers) {
     beats->with = peers->application;
     beats->self = beats->blamed = peers->application.rank;
     beats->lost = UINT32_MAX;
-    beats->job = peers->job;
-    beats->run = peers->run;
+    beats->job = job;
+    beats->run = run;
     for (i = 0; i < peers->rank_count; i++)
         if (peers->ranks[i] != beats->self) beats->list[beats->count++].rank = peers->ranks[i];
     return beats;
 }
 
-/* Likewise, out of the list. */
-static diti_beats *diti_beats_take(diti_peers *peers) {
-    diti_beats *beats = diti_beats_coming(peers), **at = &peers->coming;
+/* Likewise, out of the list: no more words of that kind are for it. */
+static diti_beats *diti_beats_take(diti_peers *peers, uint32_t job, uint32_t run) {
+    diti_beats *beats = diti_beats_coming(peers, job, run), **at = &peers->coming;
+    if (peers->job == job && peers->run == run) {
+        peers->job = peers->jobs;
+        peers->run = 0;
+    }
     if (!beats) return NULL;
     while (*at != beats) at = &(*at)->next;
     *at = beats->next;
@@ -271,7 +275,7 @@ DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) {
         (uint32_t)(now / 1000000u) - (uint32_t)diti_atomic_load(&peers->stepped_s) < DITI_BEAT_STEPPED_S)
         return;
     diti_lock(&peers->coming_lock);
-    beats = diti_beats_coming(peers);
+    beats = diti_beats_coming(peers, peers->job, peers->run);
     for (i = 0; beats && i < beats->count; i++)
         if (!diti_beats_behind(peers, beats, beats->list[i].rank))
             diti_beat_prepare(beats, &beats->list[i], now, peers->silence_us / 5);
@@ -295,26 +299,29 @@ DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progr
     return out;
 }
 
-DIT_INTERNAL void diti_beats_begin(diti_peers *peers, uint32_t job, uint32_t run) {
-    if (!peers || peers->application.rank_count <= 1) return;
+DIT_INTERNAL uint32_t diti_beats_number(diti_peers *peers) {
+    uint32_t number;
+    diti_lock(&peers->coming_lock);
+    number = peers->jobs++;
+    diti_unlock(&peers->coming_lock);
+    return number;
+}
+
+DIT_INTERNAL void diti_beats_aim(diti_peers *peers, uint32_t job, uint32_t run) {
     diti_lock(&peers->coming_lock);
     peers->job = job;
     peers->run = run;
-    peers->taken = false;
     diti_unlock(&peers->coming_lock);
 }
 
-DIT_INTERNAL void diti_beats_made(diti_peers *peers, diti_leaving how) {
+DIT_INTERNAL void diti_beats_made(diti_peers *peers, uint32_t job, uint32_t run, bool joins, diti_leaving how) {
     diti_beats *beats;
     uint32_t i;
-    if (!peers || peers->application.rank_count <= 1) return;
+    if (joins || peers->application.rank_count <= 1) return;
     diti_lock(&peers->coming_lock);
-    beats = peers->taken ? NULL : diti_beats_take(peers);
+    beats = diti_beats_take(peers, job, run);
     for (i = 0; beats && i < beats->count; i++) diti_beat_leave(beats, &beats->list[i], how, 0);
     if (beats) diti_beats_drop(peers, beats);
-    if (peers->job == peers->jobs) peers->jobs++;
-    peers->job = peers->jobs;
-    peers->run = 0;
     diti_unlock(&peers->coming_lock);
 }
 
@@ -325,7 +332,7 @@ DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_e
     dit_result result;
     diti_beats_prepare(peers);
     diti_lock(&peers->coming_lock);
-    beats = diti_beats_coming(peers);
+    beats = diti_beats_coming(peers, peers->job, peers->run);
     diti_unlock(&peers->coming_lock);
     if (!beats) return diti_fail_memory(err, "words to other processes");
     for (beat = beats->list; beat->rank != rank; beat++) {
@@ -382,8 +389,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err) {
     if (peers->application.rank_count <= 1 || mesh->beats) return DIT_OK;
     mesh->silence_us = peers->silence_us;
     diti_lock(&peers->coming_lock);
-    mesh->beats = beats = diti_beats_take(peers);
-    peers->taken = beats != NULL;
+    mesh->beats = beats = diti_beats_take(peers, mesh->job, mesh->run);
     diti_unlock(&peers->coming_lock);
     if (!beats) return diti_fail_memory(err, "a mesh of devices");
     for (i = 0; i < beats->count; i++) {

@@ -140,7 +140,7 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     desc.application = &peers->application;
     desc.ranks[DITI_LANE_OUT] = mesh->ranks[from / mesh->each];
     desc.ranks[DITI_LANE_IN] = mesh->ranks[to / mesh->each];
-    desc.tag = (mesh->job << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
+    desc.tag = from << 5 | to;
     desc.limit_us = peers->limit_us;
     desc.owed = &peers->owed;
     DITI_TRY(diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err));
@@ -198,7 +198,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
     }
     result = diti_mesh_add_lanes(maker);
     for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_add_ports(maker, i);
-    return result < 0 ? result : diti_mesh_begin(mesh, maker->err);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const diti_mesh_places *places,
@@ -219,7 +219,6 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     mesh->first = places ? places->first : peers->first;
     mesh->all = peers->rank_count * each;
     mesh->each = each;
-    mesh->job = peers->job;
     memcpy(mesh->ranks, peers->ranks, sizeof mesh->ranks);
     maker.mesh = mesh;
     maker.peers = peers;
@@ -448,12 +447,14 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     }
 }
 
-DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, dit_error *err) {
+DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, uint32_t job, uint32_t run, dit_error *err) {
     size_t i;
+    mesh->job = job;
+    mesh->run = run;
     for (i = 0; i < mesh->lane_count; i++) {
         const diti_lane *lane = mesh->lanes[i];
         if (!lane->ledger) continue;
-        lane->ledger->tag = lane->tag << 14 | (mesh->peers->run & 0xfu) << 10;
+        lane->ledger->tag = (job & 0xfu) << 24 | lane->tag << 14 | (run & 0xfu) << 10;
         lane->ledger->count = 0;
     }
     return diti_beats_create(mesh, err);

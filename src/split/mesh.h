@@ -183,8 +183,7 @@ typedef struct diti_peers {
     dit_transport application;
     uint64_t limit_us, silence_us; /* longest time of waiting for another process, and without a word from it */
     uint32_t jobs;     /* jobs over several processes that were made or failed to be: each process counts alike */
-    uint32_t job, run; /* number of the job that is being made, or is made next, and its run (diti_beats_begin) */
-    bool taken;        /* that run has a mesh */
+    uint32_t job, run; /* what words of a rank that comes to a run are for: by default the next job's first run */
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
@@ -249,7 +248,7 @@ typedef struct diti_mesh {
     diti_env env;
     uint32_t first, count;            /* members in this process */
     uint32_t all, each;               /* members of all processes, and of each */
-    uint32_t job;                     /* number of its job, which every process has */
+    uint32_t job, run;                /* numbers of its job and of the run, which are the same in every process */
     uint32_t ranks[DITI_MAX_DEVICES]; /* the processes */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
@@ -279,16 +278,17 @@ typedef struct diti_telling {
     dit_progress progress; /* the application's */
 } diti_telling;
 DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progress *own, diti_telling *telling);
-/* A mesh is made for this run of a job, or fails to be; words are for it until diti_beats_made. Every process begins
-   with the same runs, in the same order, whatever comes of them. */
-DIT_INTERNAL void diti_beats_begin(diti_peers *peers, uint32_t job, uint32_t run);
-/* If no mesh was made, this rank does not come to the run; how: whether that is meant so. Words are for the next job
-   from now on. */
-DIT_INTERNAL void diti_beats_made(diti_peers *peers, diti_leaving how);
+/* Number of a job that is made, which every process counts alike: whatever comes of it. */
+DIT_INTERNAL uint32_t diti_beats_number(diti_peers *peers);
+/* This rank comes to that run of a job: words are for it until it has a mesh, or diti_beats_made. */
+DIT_INTERNAL void diti_beats_aim(diti_peers *peers, uint32_t job, uint32_t run);
+/* The call is over that was to bring this rank to the run. Unless it joins, that is, has a mesh for it, the others are
+   told that it does not come; how: whether that is meant so. */
+DIT_INTERNAL void diti_beats_made(diti_peers *peers, uint32_t job, uint32_t run, bool joins, diti_leaving how);
 /* For every look at a letter of that rank: an error names the rank if it has been silent for too long. */
 DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err);
 DIT_INTERNAL void diti_beats_part(diti_peers *peers); /* the context ends: those that were listened to need not be */
-DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err); /* for the run that was begun with */
+DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err);
 /* An error names the rank that has been silent for 25 s, though it was heard, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
 /* Whether a rank has been heard in the run at hand. */
@@ -328,8 +328,8 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
    other. To be called often: what passes between two calls counts as a second at most. moved: something else did. */
 DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err);
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whatever is open; the next begins anew */
-/* The mesh is for the run that was begun with (diti_beats_begin). */
-DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, dit_error *err);
+/* The mesh is for that run of a job from now on; with other processes before anything is opened. */
+DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, uint32_t job, uint32_t run, dit_error *err);
 /* Logs what went over each link since the last time, how, and how fast. */
 DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh);
 /* Bytes that left a member so far, for all other devices or (to < UINT32_MAX) for one. */

@@ -95,13 +95,15 @@ DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progr
     return *own;
 }
 
-DIT_INTERNAL void diti_beats_begin(diti_peers *peers, uint32_t job, uint32_t run) { (void)peers, (void)job, (void)run; }
+DIT_INTERNAL uint32_t diti_beats_number(diti_peers *peers) {
+    (void)peers;
+    return 0;
+}
 
-DIT_INTERNAL void diti_beats_made(diti_peers *peers, diti_leaving how) { (void)peers, (void)how; }
+DIT_INTERNAL void diti_beats_aim(diti_peers *peers, uint32_t job, uint32_t run) { (void)peers, (void)job, (void)run; }
 
-DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, dit_error *err) {
-    (void)mesh, (void)err;
-    return DIT_OK;
+DIT_INTERNAL void diti_beats_made(diti_peers *peers, uint32_t job, uint32_t run, bool joins, diti_leaving how) {
+    (void)peers, (void)job, (void)run, (void)joins, (void)how;
 }
 
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) { (void)mesh, (void)how; }
