@@ -523,7 +523,7 @@ struct dit_job {
     uint32_t share_count;
     uint32_t device_of_share[DITI_MAX_DEVICES]; /* index of the context's device that each share is on */
     diti_mesh *mesh;                            /* connects the plans of all shares; NULL: one device */
-    uint32_t number, runs;                      /* of the job, among those with a split, and of its run */
+    uint32_t number, runs;                      /* jobs with a split before this one, and runs before */
     bool joins;                                 /* the mesh is for that run */
     bool begun, recording;                      /* recording: by dit_job_record, not dit_job_step */
     bool loading;                               /* weights can be loaded without waiting for anything */

@@ -17,10 +17,10 @@ typedef struct diti_beat {
     uint32_t rank;
     uint32_t word, last, heard; /* on their way: a usual word, the last one, what comes */
     void *sending, *leaving, *hearing;
-    diti_lane_ledger *ledgers; /* of the lanes to and from the peer in a run that is over here, then the peer's */
+    diti_lane_ledger *ledgers; /* this rank's, of lanes to and from the peer, when the run is over; then the peer's */
     uint32_t ledger_count;
     void *telling, *asking;  /* ledgers on their way */
-    bool evens;              /* they were sent, and asked for */
+    bool evens;              /* ledgers were sent, and asked for */
     uint64_t sent, received; /* counts of words */
     uint64_t sent_us, silent_us, looked_us;
     bool behind;   /* words of a run that has the same tags are still to come from the peer */
@@ -45,7 +45,7 @@ struct diti_beats {
     diti_beat list[DITI_MAX_DEVICES];
 };
 
-#define DITI_BEAT_NUMBERS 0x1ffu /* of words; the next number is that of ledgers */
+#define DITI_BEAT_NUMBERS 0x1ffu /* words have fewer numbers; ledgers have this one */
 
 static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t number) {
     uint64_t lane = (beats->job << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1); /* no lane's */
@@ -243,7 +243,7 @@ static diti_beats *diti_beats_coming(diti_peers *peers, uint32_t job, uint32_t r
     return beats;
 }
 
-/* Likewise, out of the list: no more words of that kind are for it. */
+/* Takes them out of the list. A rank that comes to a run sends words for the next job then. */
 static diti_beats *diti_beats_take(diti_peers *peers, uint32_t job, uint32_t run) {
     diti_beats *beats = diti_beats_coming(peers, job, run), **at = &peers->coming;
     if (peers->job == job && peers->run == run) {

@@ -69,11 +69,11 @@ typedef struct diti_lane_owed {
     dit_transport application;
     void *request;
 } diti_lane_owed;
-/* What this process has handed to the application for a lane in a run: chunks that it sent, or asked for. */
+/* Chunks of a lane that this process has sent in a run, or has asked for. */
 typedef struct diti_lane_ledger {
-    uint32_t tag; /* that of the first chunk */
+    uint32_t tag; /* the first chunk's */
     uint32_t sends, count;
-    uint32_t bytes[DITI_LANE_CHUNKS]; /* of the last chunks, each at its number modulo DITI_LANE_CHUNKS */
+    uint32_t bytes[DITI_LANE_CHUNKS]; /* the last chunks', each at its number modulo DITI_LANE_CHUNKS */
 } diti_lane_ledger;
 typedef struct diti_lane_side {
     diti_device *device; /* NULL: in another process */
@@ -108,7 +108,7 @@ typedef struct diti_lane {
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
     uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
     uint64_t told_us, told_bytes;     /* time and bytes that the log knows of (diti_mesh_log) */
-    diti_lane_ledger *ledger;         /* of the run at hand; NULL: both devices are in this process */
+    diti_lane_ledger *ledger;         /* the run's; NULL: both devices are in this process */
     diti_trace *trace;
 } diti_lane;
 
@@ -183,7 +183,7 @@ typedef struct diti_peers {
     dit_transport application;
     uint64_t limit_us, silence_us; /* longest time of waiting for another process, and without a word from it */
     uint32_t jobs;     /* jobs over several processes that were made or failed to be: each process counts alike */
-    uint32_t job, run; /* what words of a rank that comes to a run are for: by default the next job's first run */
+    uint32_t job, run; /* words of a rank that comes to a run are for this one: usually the next job's first */
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */

@@ -119,7 +119,7 @@ static inline void *socket_receive(uint32_t from, void *data, size_t size, uint6
     return socket_ask(from, tag, NULL, data, size);
 }
 
-/* What has come goes to the receive of its tag that was asked for first. */
+/* A message that has come goes to the receive of its tag that was asked for first. */
 static inline void socket_match(socket_peer *peer) {
     socket_transfer **at = &peer->arrived;
     while (*at) {

@@ -254,7 +254,7 @@ static void restart_job(maker *m, uint32_t rank, uint32_t other, dit_result fail
     CHECK_MESSAGE(result == (rank == other ? fails : DIT_OK), "rank %u: %d, %s", rank, (int)result, err.message);
 }
 
-/* What comes after them works in all ranks. */
+/* Calls fail in one rank; all that comes after them works in every rank. */
 static void call_on(uint32_t rank) {
     static const dit_result fails[] = {DIT_ERROR_INVALID_ARGUMENT, DIT_ERROR_OUT_OF_DEVICE_MEMORY};
     enum { NOBODY = SOCKET_RANKS };
@@ -304,7 +304,7 @@ static uint32_t count_chunks(const dit_job *job) {
     return chunks;
 }
 
-/* More runs than there are tags for end early, now in this rank and now in the other one, while rows are on their way.
+/* More runs than there are tags for end early, by turns in each rank, while rows are on their way.
    No tag is on its way twice (socket_ranks.h), the last run has no rows of an earlier one, and nothing stays behind. */
 static void leave_on(uint32_t rank) {
     enum { RUNS = 36 };
