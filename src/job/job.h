@@ -74,7 +74,7 @@ typedef struct diti_encoder {
     uint32_t pooled;      /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
-    const char *tokenizer_source; /* likewise: path of the component or source that the tokenizer is from */
+    const char *tokenizer_source; /* path of the component or source that its tokenizer is from */
 } diti_encoder;
 
 #define DITI_MAX_COMPONENTS 32u

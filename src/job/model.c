@@ -50,8 +50,8 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     return options;
 }
 
-/* Every part has a config.json: an error in one names the file that it belongs to. What a folder without one does not
-   say is guessed as of original files; where that fails, the lack of the file is the cause. */
+/* Every part has a config.json: an error in one names the file that it belongs to. Settings of a folder without one are
+   guessed as for original files; where that fails, the lack of the file is the cause. */
 static dit_result diti_model_name_config(const diti_model_part *part, dit_result result, dit_error *err) {
     static const char config[] = "config.json: ";
     dit_error said;
