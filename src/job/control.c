@@ -85,6 +85,7 @@ static dit_result diti_control_request_net(const dit_model *model, uint32_t inde
     DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
     out->shape.controls |= 1u << net;
     out->net_adapters[net] = *adapter;
+    out->net_images[net] = &adapter->image;
     if (adapter->weight == 0) out->net_adapters[net].weight = 1;
     if (adapter->first == 0 && adapter->last == 0) out->net_adapters[net].last = 1;
     return DIT_OK;
@@ -291,11 +292,11 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
         DITI_TRY(diti_job_write_pixels(share, share->program.condition_pixels, job->request.control_image, err));
     for (net = 0; net < job->model->control_count; net++) {
         const diti_transformer *model = job->model->controls[net];
-        const dit_image *image = &job->request.net_adapters[net].image;
+        const dit_image *image = job->request.net_images[net];
         if (!(shape->controls >> net & 1u)) continue;
         share->program.net_steps[net].guidance = job->request.guidance.distilled;
         share->program.net_steps[net].control_mode = job->request.net_adapters[net].mode;
-        if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
+        if (first && image) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
         DITI_TRY(diti_control_write_scales(share, net, err));
         DITI_TRY(
             model->family->write_inputs(model, share->program.plan, &share->program.net_steps[net], timesteps, err));

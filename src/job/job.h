@@ -332,13 +332,14 @@ typedef struct diti_job_request {
     size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN];      /* pictures of the desc, while it is there */
-    const dit_image *reference_images[DITI_MAX_REFERENCES]; /* pictures of the desc, while it is there */
-    const dit_image *control_image;                         /* pictures of the desc, while it is there */
-    dit_adapter net_adapters[DITI_MAX_CONTROLS];            /* by control net; images while the desc is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* pictures of the desc, while it is there */
+    /* pictures of the desc, while it is there, or copies; NULL: there is none, or it is written */
+    const dit_image *reference_images[DITI_MAX_REFERENCES], *control_image, *net_images[DITI_MAX_CONTROLS], *start,
+        *mask;
+    bool keeps_pictures;                         /* those are copies */
+    dit_adapter net_adapters[DITI_MAX_CONTROLS]; /* by control net; their images are in net_images */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
-    const dit_image *start, *mask;            /* pictures of the desc, while it is there */
     diti_reuse_row *reuse_rows;               /* [steps]; NULL: no blocks are reused */
     uint8_t *reuses;                          /* [steps]: whether the host knows that the step reuses blocks */
     float *step_noise;                        /* [steps, image_count, C, frames, h, w] when stochastic */
@@ -757,6 +758,9 @@ DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const d
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               const diti_job_request *before, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
+/* Puts copies in place of the pictures of the desc, for a plan that is made after the desc is gone. */
+DIT_INTERNAL dit_result diti_request_keep_pictures(const diti_env *env, diti_job_request *request, dit_error *err);
+DIT_INTERNAL void diti_request_drop_pictures(const diti_env *env, diti_job_request *request);
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 /* guidance.c */

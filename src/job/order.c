@@ -32,7 +32,8 @@ static uint32_t diti_run_after(const diti_share *share, uint32_t segment, uint32
     const dit_job *job = share->job;
     bool step = diti_share_is_step(share, segment);
     uint32_t next = diti_strips_after(share, segment, repeat);
-    uint32_t skipped = job->resumed && segment + 1 == share->program.start_segment ? 1 : 0; /* the outcome was kept */
+    bool kept = job->resumed && job->snapshot.valid; /* the outcome of the start picture */
+    uint32_t skipped = kept && segment + 1 == share->program.start_segment ? 1 : 0;
     uint32_t first = share->program.low_prepare < share->program.step_segment ? share->program.low_prepare
                                                                               : share->program.step_segment;
     if (segment + 1 + skipped < first) return segment + 1 + skipped;

@@ -646,7 +646,58 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     return result;
 }
 
+/* The member for picture `i`; NULL: there are no more. */
+static const dit_image **diti_request_picture(diti_job_request *request, uint32_t i) {
+    if (i < DITI_MAX_REFERENCES) return &request->reference_images[i];
+    if (i - DITI_MAX_REFERENCES < DITI_MAX_CONTROLS) return &request->net_images[i - DITI_MAX_REFERENCES];
+    switch (i - DITI_MAX_REFERENCES - DITI_MAX_CONTROLS) {
+    case 0: return &request->control_image;
+    case 1: return &request->start;
+    case 2: return &request->mask;
+    }
+    return NULL;
+}
+
+/* NULL: no memory. The pixels stand behind the struct. */
+static dit_image *diti_request_copy_picture(const diti_env *env, const dit_image *image) {
+    size_t line = (size_t)image->width * 4, pitch = image->row_pitch ? image->row_pitch : line, pixels, y;
+    dit_image *copy = NULL;
+    if (diti_mul_size(line, image->height, &pixels) && pixels <= SIZE_MAX - sizeof *copy)
+        copy = (dit_image *)diti_alloc(env, sizeof *copy + pixels);
+    if (!copy) return NULL;
+    *copy = *image;
+    copy->row_pitch = line;
+    copy->rgba = (uint8_t *)(copy + 1);
+    for (y = 0; y < image->height; y++)
+        memcpy((uint8_t *)(copy + 1) + y * line, (const uint8_t *)image->rgba + y * pitch, line);
+    return copy;
+}
+
+DIT_INTERNAL dit_result diti_request_keep_pictures(const diti_env *env, diti_job_request *request, dit_error *err) {
+    const dit_image **picture;
+    dit_result result = DIT_OK;
+    uint32_t i;
+    if (request->keeps_pictures) return DIT_OK;
+    for (i = 0; (picture = diti_request_picture(request, i)) != NULL; i++) {
+        bool copies = *picture && (*picture)->rgba; /* a VkImage is read where it is */
+        *picture = copies && result >= 0 ? diti_request_copy_picture(env, *picture) : NULL;
+        if (copies && !*picture) result = diti_fail_memory(err, "resume_on_loss");
+    }
+    request->keeps_pictures = true;
+    return result;
+}
+
+DIT_INTERNAL void diti_request_drop_pictures(const diti_env *env, diti_job_request *request) {
+    const dit_image **picture;
+    uint32_t i;
+    for (i = 0; (picture = diti_request_picture(request, i)) != NULL; i++) {
+        if (request->keeps_pictures) diti_free(env, (void *)(uintptr_t)*picture);
+        *picture = NULL;
+    }
+}
+
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request) {
+    diti_request_drop_pictures(env, request);
     diti_schedule_free(env, &request->schedule);
     diti_free(env, request->noise);
     diti_free(env, request->start_noise);

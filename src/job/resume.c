@@ -1,6 +1,7 @@
 /* Split jobs that go on without a device that fails, or without a process. Behind every step the first share copies
    what the solver remembers to the host. When a device fails, the others settle, the job is planned anew for those that
-   are left, encodes and prepares again, and every share begins its steps with what was copied last. */
+   are left, encodes and prepares again, and every share begins its steps with what was copied last. The host keeps the
+   pictures of the request in memory, which are encoded again, too. */
 #include "job/job.h"
 
 /* --- what is kept --- */
@@ -405,7 +406,7 @@ static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_erro
     uint32_t folds = assignment->folded ? 2 : 1, ranks = assignment->share_total / folds, number = job->mesh->job;
     uint32_t devices[DITI_MAX_DEVICES], others[DITI_MAX_DEVICES], left = 0, count = 0, taken, i;
     double parts[DITI_MAX_DEVICES];
-    bool first = assignment->share == 0, known = !job->request.shape.starts || job->snapshot.valid;
+    bool first = assignment->share == 0, known = !job->request.shape.start_image || job->snapshot.valid;
     dit_result result = DIT_OK;
     for (i = 0; i < ranks; i++) {
         uint32_t rank = job->mesh->ranks[i / peers->count];
@@ -429,8 +430,9 @@ static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_erro
         result = diti_letter_ask(peers, number, 0, others[0], sizeof(diti_resume_word) + job->snapshot.bytes,
                                  &job->states_letter, err);
     else if (!known)
-        result = diti_fail(err, DIT_ERROR_TRANSPORT,
-                           "rank %u is gone before the first step was over, and the start picture was not kept", lost);
+        result = diti_fail(
+            err, DIT_ERROR_TRANSPORT,
+            "rank %u is gone before the first step was over, and a start picture in a VkImage is not kept", lost);
     job->states_since_us = diti_clock_us();
     if (result == DIT_OK) result = diti_resume_divide(job, devices, false, err);
     diti_beats_made(peers, number, job->runs, job->joins, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
@@ -504,7 +506,7 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     for (i = 0; i < job->share_count; i++)
         if (job->device_of_share[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
     if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* both are on that device */
-    return shape->starts && !job->snapshot.valid ? UINT32_MAX : failed;              /* the picture is the caller's */
+    return shape->start_image && !job->snapshot.valid ? UINT32_MAX : failed;         /* may have changed meanwhile */
 }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {

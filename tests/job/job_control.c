@@ -1,6 +1,6 @@
 /* Pictures that steer a picture, as jobs: FLUX.1 Fill's picture and mask, control nets, references whose keys and
-   values are kept; with streamed weights, restarts, several pictures, on two devices, and what is said where something
-   does not fit. The goldens of fixtures are compared by build/tests/golden.
+   values are kept; with streamed weights, restarts, several pictures, on two devices, without one that fails, and what
+   is said where something does not fit. The goldens of fixtures are compared by build/tests/golden.
 
    make test runs a split of each; DIT_TEST_ALL=1 every one.
    test-runs: lavapipe, in test-all sanitize swiftshader */
@@ -220,6 +220,64 @@ static void run_streamed(const char *base, const char *part, dit_role role, void
     dit_model_destroy(model);
 }
 
+/* --- a device fails --- */
+
+static struct trap {
+    const dit_job *job; /* NULL: nothing fails */
+    uint32_t device, step;
+} trap;
+
+static VKAPI_ATTR VkResult VKAPI_CALL trap_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *info,
+                                                  VkFence fence) {
+    static PFN_vkQueueSubmit submit;
+    if (!submit) submit = (PFN_vkQueueSubmit)test_vulkan_function(pair->devices[0]->instance, "vkQueueSubmit");
+    if (trap.job && queue == pair->devices[trap.device]->queue &&
+        trap.job->shares[trap.device]->run.cursor.repeat >= trap.step) {
+        trap.job = NULL;
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    }
+    return submit(queue, count, info, fence);
+}
+
+/* A device of two runs out of memory behind so many steps; the other one goes on and makes the picture in `one`, whose
+   pictures have been gone since the job was restarted. */
+static void run_resumed(const asked *a, uint32_t device, uint32_t step, const char *what) {
+    dit_job_desc desc = a->desc;
+    dit_job *job = NULL;
+    dit_result result;
+    uint32_t i;
+    desc.split = "ulysses2";
+    desc.resume_on_loss = true;
+    result = dit_job_create(pair, &desc, &job, &err);
+    if (result >= 0) result = dit_job_restart(job, &desc, &err);
+    if (!CHECK_MESSAGE(result == DIT_OK, "%s: %s", what, err.message)) return;
+    memset(picture, 99, sizeof picture);
+    memset(mask, 99, sizeof mask);
+    for (i = 0; i < 2; i++) pair->devices[i]->vk.QueueSubmit = trap_submit;
+    trap.job = job;
+    trap.device = device;
+    trap.step = step;
+    result = finish(job, 0, other);
+    CHECK_MESSAGE(result == DIT_OK && job->resumed && job->begins_at <= step && off(other, one) <= SPLIT_OFF,
+                  "%s, device %u fails: %d (%s), goes on at step %u, off by %.3g", what, device, (int)result,
+                  result < 0 ? err.message : "", job->begins_at, off(other, one));
+    trap.job = NULL;
+    dit_job_destroy(job);
+    make_inputs();
+}
+
+/* A start picture is encoded again where no step was over. */
+static void test_start_resumed(void) {
+    dit_model *model = load(pair, BASE, NULL, DIT_ROLE_NONE, 0);
+    asked a;
+    ask_fill(&a, model);
+    a.desc.strength = 1;
+    run(pair, &a.desc, one);
+    run_resumed(&a, 1, 0, "start picture and mask");
+    run_resumed(&a, 0, 1, "start picture and mask");
+    dit_model_destroy(model);
+}
+
 /* --- Fill --- */
 
 static void test_fill_refusals(dit_model *model) {
@@ -294,6 +352,8 @@ static void test_fill(void) {
     model = load(pair, BASE, FILL, DIT_ROLE_TRANSFORMER, 0);
     ask_fill(&a, model);
     run_splits(&a.desc, splits, "fill");
+    run_resumed(&a, 1, 1, "fill");
+    if (sweeps) run_resumed(&a, 0, 1, "fill");
     dit_model_destroy(model);
 }
 
@@ -568,6 +628,8 @@ static void test_net(void) {
     model = load(pair, BASE, NET, DIT_ROLE_CONTROL, 0);
     ask_net(&a, model);
     run_splits(&a.desc, splits, "control net");
+    run_resumed(&a, 0, 1, "control net");
+    if (sweeps) run_resumed(&a, 1, 0, "control net");
     run_exact(&a.desc, "layers2", NULL);
     if (sweeps) run_exact(&a.desc, "ulysses2,shard", "ulysses2");
     a.desc.steps = 4;
@@ -593,6 +655,8 @@ static void test_kept(void) {
     ask_kept(&a, model);
     run(pair, &a.desc, one);
     run_splits(&a.desc, splits, "kept references");
+    run_resumed(&a, 1, 1, "kept references");
+    if (sweeps) run_resumed(&a, 0, 1, "kept references");
     a.desc.split = "pipefusion2";
     refused(pair, &a.desc, "leave cache away");
     a.desc.split = NULL;
@@ -711,6 +775,7 @@ int main(void) {
     context = open_devices("0");
     pair = open_devices("0,0");
     if (context && pair) {
+        test_start_resumed();
         test_fill();
         test_net();
         test_kept();
