@@ -18,7 +18,9 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
     if (what == DIT_READ_PREVIEW) {
         if (!job->request.shape.preview_interval)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the job was created without previews");
-        return status.preview_id ? DIT_OK : DIT_WORKING;
+        if (status.preview_id) return DIT_OK;
+        if (status.result < 0 && err) *err = why;
+        return status.result == DIT_OK ? DIT_WORKING : status.result;
     }
     if (what == DIT_READ_RGB_F32 && job->request.shape.clip && !job->request.shape.float_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,

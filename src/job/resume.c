@@ -248,34 +248,41 @@ DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double t
     share->job->moved_us = diti_clock_us();
 }
 
-/* The rest of the old plan, for the new one: an application may wait for its timeline. */
-static void diti_resume_leave_plan(diti_share *share, diti_plan *rest) {
-    memset(rest, 0, sizeof *rest);
-    diti_plan_forget_stream(share->program.plan);
-    rest->device = share->program.plan->device;
-    rest->timeline.semaphore = share->program.plan->timeline.semaphore;
-    rest->timeline.submitted = share->program.plan->timeline.submitted;
-    rest->counters = share->program.plan->counters;
-    share->program.plan->timeline.semaphore = VK_NULL_HANDLE;
-    share->program.plan->timeline.submitted = 0;
+/* The rest of the old plan, for the new one: an application may wait for its timeline. NULL: no memory. */
+static diti_plan *diti_resume_leave_plan(diti_share *share) {
+    diti_plan *plan = share->program.plan, *rest = (diti_plan *)diti_alloc_zero(&plan->device->env, sizeof *rest);
+    if (!rest) return NULL;
+    diti_plan_forget_stream(plan);
+    rest->device = plan->device;
+    rest->timeline.semaphore = plan->timeline.semaphore;
+    rest->timeline.submitted = plan->timeline.submitted;
+    rest->counters = plan->counters;
+    plan->timeline.semaphore = VK_NULL_HANDLE;
+    plan->timeline.submitted = 0;
     diti_program_destroy(share->device, &share->program);
     memset(&share->program, 0, sizeof share->program);
+    return rest;
 }
 
-static void diti_resume_drop(diti_device *device, const diti_plan *rest) {
-    diti_destroy_Semaphore(device, rest->timeline.semaphore);
-}
-
-/* The new plan keeps the counters, and on the same device the timeline. */
+/* The new plan keeps the counters, and on the same device the timeline. Where there is no new plan, the rest stays
+   in its place. */
 static void diti_resume_take_over(diti_share *share, diti_plan *rest) {
     VkSemaphore other = rest->timeline.semaphore;
-    uint64_t submitted = share->program.plan->timeline.submitted;
+    uint64_t submitted;
     bool same = rest->device == share->device;
+    if (!share->program.plan) { /* its calls find a plan that has nothing to do */
+        share->program.plan = rest;
+        share->device = rest->device;
+        return;
+    }
+    submitted = share->program.plan->timeline.submitted;
     if (!same) rest->timeline.semaphore = share->program.plan->timeline.semaphore;
     diti_plan_continue(share->program.plan, rest);
-    if (same) return;
-    share->program.plan->timeline.submitted = submitted;
-    rest->timeline.semaphore = other;
+    if (!same) {
+        share->program.plan->timeline.submitted = submitted;
+        rest->timeline.semaphore = other;
+    }
+    diti_plan_destroy(rest);
 }
 
 static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
@@ -310,23 +317,30 @@ static void diti_resume_shares(dit_job *job, const double *parts) {
     }
 }
 
+/* The newest preview was in the old plan. */
+static void diti_resume_lose_preview(dit_job *job) {
+    diti_lock(&job->status_lock);
+    job->status.preview_id = 0;
+    diti_unlock(&job->status_lock);
+}
+
 /* The job as its request now divides it, on these devices. */
 static dit_result diti_resume_divide(dit_job *job, const uint32_t *devices, bool moves, dit_error *err) {
     diti_share *first = job->shares[0];
-    diti_device *before = first->device;
-    diti_plan rest;
+    diti_plan *rest;
     dit_result result;
     diti_job_drop_shares(job);
+    rest = diti_resume_leave_plan(first);
+    if (!rest) return diti_fail_memory(err, "resume_on_loss");
     if (moves) diti_job_images_destroy(job);
-    diti_resume_leave_plan(first, &rest);
-    diti_buffer_destroy(before, &job->snapshot.buffer);
+    diti_buffer_destroy(first->device, &job->snapshot.buffer);
     job->snapshot.values[0] = job->snapshot.values[1] = 0;
     diti_job_redivide(job, devices);
     first->device = job->context->devices[job->device_of_share[0]];
     job->resumed = true;
     result = diti_resume_plan(job, moves, err);
-    if (result == DIT_OK) diti_resume_take_over(first, &rest);
-    diti_resume_drop(before, &rest);
+    diti_resume_take_over(first, rest);
+    if (result != DIT_OK) diti_resume_lose_preview(job);
     return result;
 }
 

@@ -32,7 +32,7 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
     uint32_t i;
     if (!out) return;
     memset(out, 0, sizeof *out);
-    if (!job || !job->shares[0]->program.plan) return; /* a job that could not go on without a device has none */
+    if (!job) return;
     diti_plan_counters(job->shares[0]->program.plan, out);
     for (i = 1; i < job->share_count; i++) {
         const dit_counters *more = &job->shares[i]->program.plan->counters;
@@ -81,8 +81,7 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
     if (!job || !out || !job->request.shape.preview_interval) return DIT_ERROR_INVALID_ARGUMENT;
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
-    if (status.preview_id == 0) return DIT_WORKING;
-    if (!job->shares[0]->program.plan) return status.result; /* a job that could not go on without a device has none */
+    if (status.preview_id == 0) return status.result == DIT_OK ? DIT_WORKING : status.result;
     out->final = true;
     return diti_job_give(job, &job->preview_image, 0, out);
 }

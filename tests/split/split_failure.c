@@ -111,6 +111,38 @@ static void check_resume(maker *m, const char *split, uint32_t device, how kind,
     CHECK(status.preview_id <= 1 && dit_job_restart(m->job, &desc, &err) < 0);
 }
 
+/* A device fails, and the other one has no room for all of the work. The job keeps its counts, and tells why it ended
+   whatever it is asked for. */
+static void check_no_room(maker *m, uint32_t device) {
+    static uint8_t pixels[4 * SIDE * SIDE];
+    diti_device *poor = m->context->devices[1 - device];
+    dit_job_desc desc = request(m, "ulysses2", SIDE, STEPS);
+    VkDeviceSize limit = poor->memory_limit;
+    dit_share shares[2];
+    dit_counters before, after;
+    dit_output output;
+    dit_status status;
+    uint32_t count = 2;
+    desc.resume_on_loss = true;
+    desc.preview_interval = 1;
+    if (!begin(m, &desc)) return;
+    dit_job_get_counters(m->job, &before);
+    set_trap(m, device, RUNS_OUT, 2, 3);
+    poor->memory_limit = 1;
+    CHECK(finish(m) == DIT_ERROR_OUT_OF_DEVICE_MEMORY && m->job->resumed);
+    poor->memory_limit = limit;
+    dit_job_get_counters(m->job, &after);
+    CHECK(after.submits > before.submits && after.dispatches > before.dispatches);
+    dit_job_status(m->job, &status, NULL);
+    CHECK(status.result == DIT_ERROR_OUT_OF_DEVICE_MEMORY && status.preview_id == 0);
+    CHECK(dit_job_preview(m->job, &output) == status.result && dit_job_output(m->job, 0, 0, &output) == status.result);
+    CHECK(dit_job_read(m->job, DIT_READ_PREVIEW, 0, 0, pixels, sizeof pixels, 0, &err) == status.result &&
+          strstr(err.message, "memory"));
+    CHECK(dit_job_read(m->job, DIT_READ_RGBA8, 0, 0, pixels, sizeof pixels, 0, &err) == status.result);
+    CHECK(dit_job_shares(m->job, shares, &count, &err) == DIT_OK && count == 1);
+    CHECK(dit_job_step(m->job, 0) == status.result && dit_job_restart(m->job, &desc, &err) < 0);
+}
+
 /* A second failure, or one of the device with an image of the application's, ends the run. */
 static void check_no_resume(maker *m) {
     dit_job_desc desc = request(m, "ring3", SIDE, STEPS);
@@ -266,6 +298,8 @@ static void test_whole_devices(void) {
         check_resume(&m, splits[i], i % 2, RUNS_OUT, 1 + i % STEPS);
         if (full) sweep_split(&m, splits[i]);
     }
+    check_no_room(&m, 1);
+    if (full) check_no_room(&m, 0);
     if (full) check_no_resume(&m);
     for (i = 0; full && i < DITI_COUNT(other); i++) {
         take_reference(&m, other[i]);
