@@ -78,7 +78,8 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
 
 DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
     dit_status status;
-    if (!job || !out || !job->request.shape.preview_interval) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!job || !out || !job->request.shape.preview_interval || job->shares[0]->assignment.share)
+        return DIT_ERROR_INVALID_ARGUMENT;
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
     if (status.preview_id == 0) return status.result == DIT_OK ? DIT_WORKING : status.result;

@@ -856,6 +856,7 @@ static bool open_rank(maker *m, uint32_t *rank, const char *overrides) {
                        err.message))
         return false;
     job = request(m, "cfg2", 32, 2);
+    job.preview_interval = 1;
     return CHECK_MESSAGE(dit_job_create(m->context, &job, &m->job, &err) == DIT_OK, "%s", err.message);
 }
 
@@ -990,6 +991,7 @@ static void test_ranks(void) {
     static uint32_t ranks[2] = {0, 1};
     static outcome out;
     uint8_t pixels[32 * 32 * 4];
+    dit_output preview;
     maker m[2];
     dit_job_desc desc;
     if (open_rank(&m[0], &ranks[0], "rung=base,chunk=512") && open_rank(&m[1], &ranks[1], "rung=base,chunk=512")) {
@@ -999,7 +1001,10 @@ static void test_ranks(void) {
               sent_bytes(m[1].job) == planned_bytes(m[1].job, false));
         CHECK(dit_job_read(m[1].job, DIT_READ_RGBA8, 0, 0, pixels, sizeof pixels, 0, &err) < 0 &&
               strstr(err.message, "rank 0"));
+        CHECK(dit_job_preview(m[0].job, &preview) == DIT_OK && preview.image);
+        CHECK(dit_job_preview(m[1].job, &preview) == DIT_ERROR_INVALID_ARGUMENT);
         desc = request(&m[0], "cfg2", 32, 2); /* the other one sleeps */
+        desc.preview_interval = 1;
         CHECK(dit_job_restart(m[0].job, &desc, &err) == DIT_OK);
         m[0].job->mesh->lanes[0]->limit_us = m[0].job->mesh->lanes[1]->limit_us = 200000;
         CHECK(dit_job_wait(m[0].job, 20000000000u) == DIT_ERROR_TRANSPORT);
