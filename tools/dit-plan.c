@@ -100,6 +100,7 @@ typedef struct planner {
     const known_device *kinds[DITI_SPLIT_DEVICES];
     device_table table; /* with --devices @FILE */
     diti_split_request request;
+    bool feedback, kept_int8; /* of --split: ":e" and "k8", which take no other time */
     uint32_t width, height, frames;
     diti_split_cost costs[MOST_ROWS];
     uint32_t count;       /* of costs */
@@ -321,6 +322,8 @@ static int take_split(planner *p) {
     if (diti_split_take(&p->env, p->o.split, &plan, &err) < 0)
         return complain(p, p->o.split[0] == '@' ? EXIT_INPUT : EXIT_USAGE, "%s", err.message);
     if (plan.int8) system->element = 1;
+    p->feedback = plan.feedback;
+    p->kept_int8 = plan.kept_int8;
     if (!diti_split_ranks(&plan.split)) return EXIT_GOOD;
     if (diti_split_ranks(&plan.split) != p->request.box.count)
         return complain(p, EXIT_USAGE, "--split %s: it is for %u devices, but --devices names %u", p->o.split,
@@ -576,6 +579,8 @@ static void fill_plan(const planner *p, diti_split_plan *plan) {
     if (plan->strips > 1 && p->request.system.strips) plan->strips = p->request.system.strips;
     plan->warmup = p->request.system.warmup;
     plan->int8 = p->request.system.element < 2;
+    plan->feedback = p->feedback;
+    plan->kept_int8 = p->kept_int8;
     each = box->count / plan->split.degree[DITI_SPLIT_CFG];
     for (uint32_t rank = 0; rank < box->count; rank++) {
         double sum = 0;

@@ -991,6 +991,32 @@ static void test_lone_table(void) {
     remove(TABLE_FILE);
 }
 
+/* The file says all that --split does, and says it again when it is read. */
+static void test_written_split(void) {
+    static const char *const splits[] = {"pipefusion4:m8w1k8,int8:e", "pipefusion4:m5w2k8", "pipefusion4,int8",
+                                         "ulysses4,int8:e", "auto,int8:e"};
+    static char out[65536], errors[4096];
+    const char *json = "build/test_plan.json", *again = "build/test_plan_again.json";
+    char line[512], name[DITI_SPLIT_NAME], source[64];
+    diti_env env = environment();
+    for (size_t i = 0; i < DITI_COUNT(splits); i++) {
+        diti_split_plan asked = {0}, plan = {0};
+        dit_error err = {0};
+        diti_format(line, sizeof line, "-m hunyuandit -d 4xT4 --split %s -o %s", splits[i], json);
+        CHECK_MESSAGE(run_plan(line, out, sizeof out, errors, sizeof errors) == 0, "%s: %s", splits[i], errors);
+        diti_format(source, sizeof source, "@%s", json);
+        CHECK(diti_split_take(&env, splits[i], &asked, &err) == DIT_OK);
+        CHECK_MESSAGE(diti_split_take(&env, source, &plan, &err) == DIT_OK, "%s: %s", splits[i], err.message);
+        CHECK_MESSAGE(plan.int8 == asked.int8 && plan.feedback == asked.feedback && plan.kept_int8 == asked.kept_int8,
+                      "%s was written as %s", splits[i], diti_split_print_plan(&plan, name));
+        diti_format(line, sizeof line, "-m hunyuandit -d 4xT4 --split %s -o %s", source, again);
+        CHECK_MESSAGE(run_plan(line, out, sizeof out, errors, sizeof errors) == 0, "%s: %s", splits[i], errors);
+        diti_format(source, sizeof source, "@%s", again);
+        CHECK(diti_split_take(&env, source, &asked, &err) == DIT_OK && !memcmp(&plan, &asked, sizeof plan));
+    }
+    remove(json), remove(again);
+}
+
 /* Where the disk is full, the old file stays and nothing half-written is left. */
 #ifndef _WIN32
 static void test_full_disk(void) {
@@ -1257,6 +1283,7 @@ int main(void) {
     test_table_damaged();
     test_program_refuses();
     test_program();
+    test_written_split();
 #ifndef _WIN32
     test_full_disk();
 #endif
