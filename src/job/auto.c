@@ -316,12 +316,18 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
                                         diti_job_request *request, dit_error *err) {
     diti_split *split = &request->shape.split;
     double rates[DITI_MAX_DEVICES];
+    char name[DITI_SPLIT_NAME];
+    const char *why;
     uint32_t axis, i;
     if (!split->degree[0] && context && context->peers) {
         DITI_TRY(diti_auto_choose(model, context, asks, request, err));
         diti_auto_log(model, request);
     }
     for (axis = 0; axis < DITI_SPLIT_AXES && !split->degree[axis]; axis++) split->degree[axis] = 1;
+    why = diti_split_ranks(split) > 1 ? diti_job_unsplit(model, request) : NULL; /* the prompts are known by now */
+    if (why)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_job_print_split(&request->shape, name),
+                         why);
     if (request->shape.shares[0] > 0 || diti_split_ranks(split) == 1 || !context || !context->peers ||
         diti_split_ranks(split) > context->device_count || context->peers->all > context->device_count ||
         diti_auto_alike(context, diti_split_ranks(split)))

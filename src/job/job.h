@@ -891,9 +891,9 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
    make the job now, too, and are asked what they have; else they count as what this one is. */
 DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, bool asks,
                                         diti_job_request *request, dit_error *err);
-/* Says what keeps a job from being split as the request says; NULL: nothing. */
 DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
                                              const diti_job_request *request); /* tokens of a frame */
+/* Says what keeps a job from being split as the request says; NULL: nothing, as far as its prompts are read. */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti_job_request *request,
                                               dit_error *err); /* for PipeFusion, where there are strips */

@@ -455,10 +455,20 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
+/* Whether a prompt leaves rows of its place empty. */
+static bool diti_request_uneven(const diti_job_request *request, uint32_t unit) {
+    uint32_t branch;
+    for (branch = 0; branch < diti_job_branches(&request->shape); branch++)
+        if ((request->lengths[DITI_TEXT_FIRST][branch] + unit - 1) / unit * unit < request->shape.text_rows)
+            return true;
+    return false;
+}
+
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
     const diti_model_traits *traits = &model->transformer->traits;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
+    bool by_rows = ranks > 1 || split->degree[DITI_SPLIT_PIPEFUSION] > 1;
     bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
     if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_strips_used(&request->shape)))
         return "ring and pipefusion move keys of all rows, and models with attention within frames and within positions "
@@ -491,6 +501,9 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.split.shard && model->transformer->traits.joint &&
         model->texts[DITI_TEXT_FIRST].tokens < split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING])
         return "shard needs a row of the text on every device";
+    if (by_rows && traits->text_unit && !traits->prefixes && diti_request_uneven(request, traits->text_unit))
+        return "devices that divide rows need as many rows of text for each prompt: divide by cfg2, tensor or layers "
+               "alone, or make the prompts as long";
     return NULL;
 }
 

@@ -121,7 +121,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulation_rows(const diti_pass *p, const di
 
 /* ---- texts of unequal length ---- */
 
-/* Devices that divide rows attend all of them: texts have to fill their places. */
+/* Devices that divide rows attend all of them: texts fill their places (diti_job_unsplit). */
 static bool diti_text_order_divided(const diti_step_desc *step) {
     return step->axes && (diti_ranks_count(&step->axes->sequence) > 1 || diti_ranks_count(&step->axes->pipefusion) > 1);
 }
@@ -188,15 +188,6 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_step_d
     size_t key_words = (size_t)items * DITI_ITEM_WORDS;
     uint32_t *rows, *places, *keys;
     dit_result result;
-    for (i = 0; i < prompts && !order->keys; i++) {
-        uint32_t length = diti_text_order_length(step, i, unit);
-        if (length == texts) continue;
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
-            "of each: divide by cfg2, tensor or layers alone, or make the prompts as long",
-            (unsigned)length, (unsigned)texts);
-    }
     rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
     if (!rows) return diti_fail_memory(err, "the text's rows");
     places = rows + text_words;

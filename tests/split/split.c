@@ -497,19 +497,6 @@ static void check_shares(maker *m, dit_job_desc *desc, const outcome *one, const
            rows_of(m, 1));
 }
 
-/* Sets speeds and links as if they had been measured. */
-static void pretend(maker *m, double rate, double bandwidth) {
-    diti_split_links *links = &m->context->peers->links;
-    uint32_t i;
-    for (i = 0; i < m->context->device_count; i++)
-        m->context->devices[i]->speed.us_per_gflop = m->context->devices[i]->speed.us_per_gigabyte =
-            (float)(1e15 / rate);
-    links->count = m->context->device_count;
-    links->inside.pair = links->inside.ring = links->inside.all_to_all = bandwidth;
-    links->across = links->inside;
-    links->latency = 1e-6;
-}
-
 /* Devices that compute slowly help each other; over slow links they do not; a faster one gets more of the work. */
 static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
     static outcome two;

@@ -94,6 +94,19 @@ static inline void close_maker(maker *m) {
 
 /* ---- requests ---- */
 
+/* Sets speeds and links as if they had been measured. */
+static inline void pretend(maker *m, double rate, double bandwidth) {
+    diti_split_links *links = &m->context->peers->links;
+    uint32_t i;
+    for (i = 0; i < m->context->device_count; i++)
+        m->context->devices[i]->speed.us_per_gflop = m->context->devices[i]->speed.us_per_gigabyte =
+            (float)(1e15 / rate);
+    links->count = m->context->device_count;
+    links->inside.pair = links->inside.ring = links->inside.all_to_all = bandwidth;
+    links->across = links->inside;
+    links->latency = 1e-6;
+}
+
 static inline dit_job_desc request(const maker *m, const char *split, uint32_t side, uint32_t steps) {
     dit_job_desc desc = DITI_ZERO;
     desc.model = m->model;

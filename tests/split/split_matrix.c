@@ -1182,6 +1182,49 @@ static bool is_usual_way(void) {
     return !(layers && !strcmp(layers, "full")) && !(width && strcmp(width, "256"));
 }
 
+/* ---- texts whose lengths a split depends on ---- */
+
+/* A job of a picture of 4 x 4 tokens, or its restart where *job is not NULL. */
+static dit_result make_texts(const char *split, bool even, dit_job **job) {
+    asked a = ask_listed(&at, opened.model, 4, 4, 1, 2);
+    generated_inputs inputs;
+    dit_job_desc desc = request_asked(&at, &a, split, &inputs);
+    dit_result result;
+    if (even) make_even(&inputs);
+    result = *job ? dit_job_restart(*job, &desc, &err) : dit_job_create(at.context, &desc, job, &err);
+    generated_free_inputs(&inputs);
+    return result;
+}
+
+/* Where slow devices are quick to exchange, auto divides rows if the prompts are as long, and does not if they are not.
+   A job that divides rows stays as it is when it is asked for other prompts. */
+static void check_auto_texts(void) {
+    static const row r = {"qwen-image", "auto", "4", 4, 4, 1, NULL, NULL, EXACT};
+    static outcome alone, divided;
+    const uint32_t *degree;
+    dit_job *job = NULL;
+    uint32_t even;
+    if (!open_context(&r) || !open_model(&r)) return;
+    pretend(&at, 1e9, 1e11);
+    for (even = 0; even < 2; even++) {
+        if (!CHECK_MESSAGE(make_texts(NULL, even, &job) == DIT_OK && wait_for(job, 60) == DIT_OK, "%s", err.message))
+            return;
+        alone.count = divided.count = 0;
+        CHECK(read_latent(job, 0, &alone) == DIT_OK);
+        dit_job_destroy(job);
+        job = NULL;
+        if (!CHECK_MESSAGE(make_texts("auto", even, &job) == DIT_OK, "%s", err.message)) return;
+        degree = job->request.shape.split.degree;
+        CHECK_MESSAGE((degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] > 1) == even && job->share_count > 1,
+                      "even %u: %u devices", even, job->share_count);
+        if (even) CHECK(make_texts("auto", false, &job) < 0 && strstr(err.message, "rows of text"));
+        CHECK_MESSAGE(wait_for(job, 60) == DIT_OK && read_latent(job, 0, &divided) == DIT_OK, "%s", err.message);
+        CHECK_MESSAGE(difference(&divided, &alone) <= 1e-5, "even %u: off by %.3g", even, difference(&divided, &alone));
+        dit_job_destroy(job);
+        job = NULL;
+    }
+}
+
 int main(int argc, char **argv) {
     const char *words[16];
     int i, count = 0;
@@ -1200,6 +1243,7 @@ int main(int argc, char **argv) {
     if (!rows) {
         if (full && !count) read_passed();
         check_rows(quick, DITI_COUNT(quick), words, count);
+        if (!count) check_auto_texts();
         if (full || count) check_emulations(words, count);
         if (full || count) check_rows(table, DITI_COUNT(table), words, count);
         if (full && !count && driver_count == 1) rows = 64;
