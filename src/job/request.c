@@ -468,6 +468,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     const diti_split *split = &request->shape.split;
     const diti_model_traits *traits = &model->transformer->traits;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
+    uint32_t texts = request->shape.text_rows ? request->shape.text_rows : model->texts[DITI_TEXT_FIRST].tokens;
     bool by_rows = ranks > 1 || split->degree[DITI_SPLIT_PIPEFUSION] > 1;
     bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
     if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_strips_used(&request->shape)))
@@ -498,9 +499,8 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0 ||
          request->shape.reuse.gate > 0))
         return "shard needs both branches of guidance in every step: without an interval, and without skip_layer";
-    if (request->shape.split.shard && model->transformer->traits.joint &&
-        model->texts[DITI_TEXT_FIRST].tokens < split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING])
-        return "shard needs a row of the text on every device";
+    if (request->shape.split.shard && traits->joint && texts < ranks)
+        return "shard needs a row of the text on every device; leave shard away, or make the prompt longer";
     if (by_rows && traits->text_unit && !traits->prefixes && diti_request_uneven(request, traits->text_unit))
         return "devices that divide rows need as many rows of text for each prompt: divide by cfg2, tensor or layers "
                "alone, or make the prompts as long";

@@ -1184,16 +1184,28 @@ static bool is_usual_way(void) {
 
 /* ---- texts whose lengths a split depends on ---- */
 
-/* A job of a picture of 4 x 4 tokens, or its restart where *job is not NULL. */
-static dit_result make_texts(const char *split, bool even, dit_job **job) {
+/* A job of a picture of 4 x 4 tokens whose prompts have so many rows, or its restart where *job is not NULL. rows: 0:
+   one prompt has more than the other. */
+static dit_result make_texts(const char *split, uint32_t rows, dit_job **job) {
     asked a = ask_listed(&at, opened.model, 4, 4, 1, 2);
     generated_inputs inputs;
     dit_job_desc desc = request_asked(&at, &a, split, &inputs);
     dit_result result;
-    if (even) make_even(&inputs);
+    uint32_t i, k;
+    for (i = 0; i < inputs.count && rows; i++)
+        for (k = 0; strstr(inputs.list[i].name, "attention_mask") && k < inputs.list[i].shape[1]; k++)
+            inputs.memory[i][k] = k < rows ? 1 : 0;
     result = *job ? dit_job_restart(*job, &desc, &err) : dit_job_create(at.context, &desc, job, &err);
     generated_free_inputs(&inputs);
     return result;
+}
+
+/* Runs it to its end. */
+static void finish_texts(dit_job **job, outcome *out) {
+    out->count = 0;
+    CHECK_MESSAGE(*job && wait_for(*job, 60) == DIT_OK && read_latent(*job, 0, out) == DIT_OK, "%s", err.message);
+    dit_job_destroy(*job);
+    *job = NULL;
 }
 
 /* Where slow devices are quick to exchange, auto divides rows if the prompts are as long, and does not if they are not.
@@ -1207,21 +1219,38 @@ static void check_auto_texts(void) {
     if (!open_context(&r) || !open_model(&r)) return;
     pretend(&at, 1e9, 1e11);
     for (even = 0; even < 2; even++) {
-        if (!CHECK_MESSAGE(make_texts(NULL, even, &job) == DIT_OK && wait_for(job, 60) == DIT_OK, "%s", err.message))
-            return;
-        alone.count = divided.count = 0;
-        CHECK(read_latent(job, 0, &alone) == DIT_OK);
-        dit_job_destroy(job);
-        job = NULL;
-        if (!CHECK_MESSAGE(make_texts("auto", even, &job) == DIT_OK, "%s", err.message)) return;
+        CHECK_MESSAGE(make_texts(NULL, 9 * even, &job) == DIT_OK, "%s", err.message);
+        finish_texts(&job, &alone);
+        if (!CHECK_MESSAGE(make_texts("auto", 9 * even, &job) == DIT_OK, "%s", err.message)) return;
         degree = job->request.shape.split.degree;
         CHECK_MESSAGE((degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] > 1) == even && job->share_count > 1,
                       "even %u: %u devices", even, job->share_count);
-        if (even) CHECK(make_texts("auto", false, &job) < 0 && strstr(err.message, "rows of text"));
-        CHECK_MESSAGE(wait_for(job, 60) == DIT_OK && read_latent(job, 0, &divided) == DIT_OK, "%s", err.message);
+        if (even) CHECK(make_texts("auto", 0, &job) < 0 && strstr(err.message, "rows of text"));
+        finish_texts(&job, &divided);
         CHECK_MESSAGE(difference(&divided, &alone) <= 1e-5, "even %u: off by %.3g", even, difference(&divided, &alone));
-        dit_job_destroy(job);
-        job = NULL;
+    }
+}
+
+/* Devices that keep some blocks each read all matrices of a block, those of the text, too: each has rows of it. */
+static void check_short_texts(void) {
+    static const row r = {"chroma", "ulysses3,shard", "4", 4, 4, 1, NULL, NULL, EXACT};
+    static const char *const splits[] = {"ulysses2", "ring2", "ulysses3"};
+    static outcome whole, kept;
+    dit_job *job = NULL;
+    char shard[32];
+    uint32_t i, rows, least;
+    if (!open_context(&r) || !open_model(&r)) return;
+    for (i = 0; i < DITI_COUNT(splits); i++) {
+        least = i == 2 ? 3 : 2;
+        snprintf(shard, sizeof shard, "%s,shard", splits[i]);
+        for (rows = 1; rows < least; rows++)
+            CHECK_MESSAGE(make_texts(shard, rows, &job) < 0 && strstr(err.message, "a row of the text on every device"),
+                          "%s, %u rows: %s", shard, rows, err.message);
+        CHECK_MESSAGE(make_texts(splits[i], rows, &job) == DIT_OK, "%s", err.message);
+        finish_texts(&job, &whole);
+        CHECK_MESSAGE(make_texts(shard, rows, &job) == DIT_OK, "%s, %u rows: %s", shard, rows, err.message);
+        finish_texts(&job, &kept);
+        CHECK(difference(&kept, &whole) == 0);
     }
 }
 
@@ -1244,6 +1273,7 @@ int main(int argc, char **argv) {
         if (full && !count) read_passed();
         check_rows(quick, DITI_COUNT(quick), words, count);
         if (!count) check_auto_texts();
+        if (!count) check_short_texts();
         if (full || count) check_emulations(words, count);
         if (full || count) check_rows(table, DITI_COUNT(table), words, count);
         if (full && !count && driver_count == 1) rows = 64;
