@@ -162,7 +162,8 @@ typedef struct diti_graph {
     uint32_t segment_count;
     const dit_worker *worker; /* lends threads for compiling pipelines; NULL: none */
     bool again; /* diti_plan_create failed with a kernel that the device does without from now on: emit all ops again */
-    diti_element activation;       /* format of activations: F16 on rungs that have it, else F32 */
+    diti_element activation;       /* format of activations: F16 on rungs that have it, else F32, which others may be
+                                      set to: then nothing is rounded to F16 */
     bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
     bool int8_feedback;            /* the error of int8 payloads in a step is added in the next one */
     uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */

@@ -395,7 +395,8 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     const diti_device *device = graph->device;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8 && !gemm->float8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
-    bool may_not_fit = (graph->guards || gemm->image) && diti_gemm_format(graph, gemm->x) == DITI_F32;
+    bool f32 = diti_gemm_format(graph, gemm->x) == DITI_F32, floats = f32 && graph->activation == DITI_F32;
+    bool may_not_fit = floats || (f32 && (graph->guards || gemm->image));
     bool half = !i8 && !may_not_fit && diti_class_is_used(device, DITI_CLASS_HALF);
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
@@ -409,7 +410,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         diti_gemm_tiles_blocks(graph, gemm, out);
         return;
     }
-    if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
+    if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few && !floats) &&
         (!gemm->image || device->coop_convolutions) && diti_gemm_tiles_coop(graph, gemm, i8, 0, out))
         return;
     if (i8 && device->dot && vector)

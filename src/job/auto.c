@@ -58,8 +58,10 @@ static dit_result diti_auto_count(const diti_auto *a, diti_auto_numbers *out, di
     const dit_context *context = a->context;
     uint32_t i;
     if (context->device_count > 1) DITI_TRY(diti_peers_measure(context->peers, err));
+    out->element = a->request->shape.int8_payload ? 1 : 2;
     for (i = 0; i < context->device_count; i++) {
         diti_device *device = context->devices[i];
+        if (device->rung < DITI_RUNG_FP16 && out->element > 1) out->element = 4; /* for all (diti_emit_format) */
         out->rate[i] = diti_auto_rate(device);
         out->stream[i] = diti_auto_stream(device);
         out->memory[i] = diti_auto_memory(a->model, device);
@@ -67,7 +69,6 @@ static dit_result diti_auto_count(const diti_auto *a, diti_auto_numbers *out, di
     }
     out->inside = context->peers->links.inside;
     out->latency = context->peers->links.latency;
-    out->element = a->request->shape.int8_payload ? 1 : context->device->rung >= DITI_RUNG_FP16 ? 2 : 4;
     return DIT_OK;
 }
 

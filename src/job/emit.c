@@ -326,17 +326,23 @@ static bool diti_emit_in_one_process(const diti_share *share) {
     return share->job->context->device_count * (share->assignment.folded ? 2u : 1u) >= share->assignment.share_total;
 }
 
+/* Devices exchange activations, so that those of a process have the format that each of them knows. */
+static void diti_emit_format(const diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    const diti_assignment *first = &job->shares[0]->assignment;
+    uint32_t count = first->share_total - first->share, i;
+    if (first->share_total == 1 || !job->context) return;
+    if (count > job->context->device_count * (first->folded ? 2u : 1u))
+        count = job->context->device_count * (first->folded ? 2u : 1u);
+    for (i = 0; i < count; i++)
+        if (job->context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) graph->activation = DITI_F32;
+}
+
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
    what devices in other processes compute: there all agree, F32 or not. */
-static bool diti_emit_agrees(const diti_share *share) {
-    const dit_job *job = share->job;
-    const dit_context *context = job->context;
-    uint32_t i;
-    if (!context) return false;
-    if (!diti_emit_in_one_process(share)) return true;
-    for (i = 0; i < share->assignment.share_total; i++)
-        if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
-    return true;
+static bool diti_emit_agrees(const diti_share *share, const diti_graph *graph) {
+    if (!share->job->context) return false;
+    return !diti_emit_in_one_process(share) || graph->activation == DITI_F16;
 }
 
 /* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
@@ -346,7 +352,7 @@ static bool diti_emit_agrees(const diti_share *share) {
    has run, which no process can do without the others. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     bool strips = diti_strips_used(&share->job->request.shape);
-    if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
+    if (share->assignment.share_total > 1 && !diti_emit_agrees(share, graph)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
     graph->guard_alike =
@@ -380,6 +386,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     uint32_t prepare;
     graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
     graph->int8_feedback = shape->int8_feedback && graph->int8_payload;
+    diti_emit_format(share, graph);
     diti_emit_guards(share, graph);
     diti_loras_emit(share->job->model, shape->loras, graph, &share->program.loras);
     diti_emit_states(share, graph, &states);

@@ -566,6 +566,25 @@ static void check_auto_any(maker *m) {
     m->context->peers->links.count = 0;
 }
 
+/* A device with F16 beside one without it: both compute with F32, and the picture is that of the base rung. */
+static void test_mixed_rungs(void) {
+    static const char *const splits[] = {"ulysses2", "layers2", "ring2", "tensor2", "cfg2", "cfg2,shard"};
+    static outcome out;
+    uint32_t base, i;
+    maker m;
+    for (base = 0; base < 2; base++) {
+        if (!open_maker(&m, PAIR, base ? "rung=half" : "rung=fp16", tiny)) return;
+        m.context->devices[base]->rung = DITI_RUNG_BASE;
+        for (i = base; i < (full ? DITI_COUNT(splits) : base + 1); i++) {
+            dit_job_desc desc = request(&m, splits[i], 32, 2);
+            CHECK_MESSAGE(make_picture(&m, &desc, &out) == DIT_OK && difference(&out, &reference) <= 1e-5,
+                          "%s, device %u on the base rung: %s, off by %.3g", splits[i], base, err.message,
+                          difference(&out, &reference));
+        }
+        leave_maker(&m);
+    }
+}
+
 static void check_plan_refusals(maker *m) {
     static const char *const cases[][2] = {{"@" PLAN_FILE, "split ring3 needs 3 devices"},
                                            {"@build/no_such_plan.json", "no_such_plan.json"},
@@ -1023,6 +1042,7 @@ int main(void) {
     test_sequences();
     test_int8_payload();
     test_plans();
+    test_mixed_rungs();
     test_tiles();
     test_restart();
     test_refusals();
