@@ -336,7 +336,7 @@ typedef struct diti_job_request {
     /* pictures of the desc, while it is there, or copies; NULL: there is none, or it is written */
     const dit_image *reference_images[DITI_MAX_REFERENCES], *control_image, *net_images[DITI_MAX_CONTROLS], *start,
         *mask;
-    bool keeps_pictures;                         /* those are copies */
+    bool keeps_pictures;                         /* copies stand in place of the desc's pictures */
     dit_adapter net_adapters[DITI_MAX_CONTROLS]; /* by control net; their images are in net_images */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */

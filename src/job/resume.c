@@ -270,7 +270,7 @@ static void diti_resume_take_over(diti_share *share, diti_plan *rest) {
     VkSemaphore other = rest->timeline.semaphore;
     uint64_t submitted;
     bool same = rest->device == share->device;
-    if (!share->program.plan) { /* its calls find a plan that has nothing to do */
+    if (!share->program.plan) { /* calls of the job find a plan that has nothing to do */
         share->program.plan = rest;
         share->device = rest->device;
         return;
