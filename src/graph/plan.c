@@ -122,6 +122,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->source_count = graph->dispatch_count;
     plan->guards = graph->guards;
     plan->gated = graph->gated;
+    plan->activation = graph->activation;
     plan->guard_alike = graph->guard_alike;
     plan->guard_blind = graph->guard_blind;
     plan->guard_end = graph->guard_end;

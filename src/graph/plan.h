@@ -68,6 +68,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
+    diti_element activation;        /* the graph's */
     bool guard_alike, guard_blind;  /* the graph's */
     uint32_t guard_end;             /* the graph's */
     uint32_t guard_run, guard_step; /* number and step of the newest diti_guard_write: older reports are out of date */

@@ -1029,6 +1029,34 @@ static void test_ranks(void) {
     close_maker(&m[1]);
 }
 
+/* One rank's devices have F16 and the other's have none: the rank that hears the other one first says so. */
+static void test_rank_formats(void) {
+    static uint32_t ranks[2] = {0, 1};
+    dit_result results[2] = {DIT_WORKING, DIT_WORKING};
+    uint64_t begin = diti_clock_us();
+    uint32_t said = 0;
+    maker m[2];
+    int i;
+    memset(m, 0, sizeof m);
+    memset(letters, 0, sizeof letters);
+    if (open_rank(&m[0], &ranks[0], "rung=fp16") && open_rank(&m[1], &ranks[1], "rung=base"))
+        while ((results[0] == DIT_WORKING || results[1] == DIT_WORKING) && diti_clock_us() - begin < 20000000)
+            for (i = 0; i < 2; i++) results[i] = dit_job_wait(m[i].job, 1000000);
+    for (i = 0; i < 2; i++) {
+        memset(&err, 0, sizeof err);
+        if (m[i].job) dit_job_status(m[i].job, NULL, &err);
+        CHECK_MESSAGE(results[i] == DIT_ERROR_TRANSPORT, "rank %d: %d %s", i, (int)results[i], err.message);
+        said += strstr(err.message, i ? "rank 0 computes with F16 and rank 1 with F32"
+                                      : "rank 1 computes with F32 and rank 0 with F16") != NULL;
+    }
+    CHECK(said > 0);
+    for (i = 0; i < 2; i++) { /* neither waits for what the other one does not fetch */
+        if (m[i].job) m[i].job->mesh->silence_us = 0;
+        close_maker(&m[i]);
+    }
+    memset(letters, 0, sizeof letters);
+}
+
 int main(void) {
     full = whole_sweep();
     test_vulkan_begin();
@@ -1050,6 +1078,7 @@ int main(void) {
     close_maker(&kept);
     if (full) test_measure_faults();
     test_ranks();
+    test_rank_formats();
     test_vulkan_end();
     return TEST_END("split");
 }
