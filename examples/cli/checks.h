@@ -211,7 +211,7 @@ typedef struct input_list {
     char references[MOST_REFERENCES][PATH_SIZE];
 } input_list;
 
-/* What a request reads. Its model's path and its LoRAs must be known. */
+/* Files and folders that a request reads. Its model's path and its LoRAs must be known. */
 static void list_inputs(const app *a, input_list *out) {
     const options *o = &a->o;
     const char *plan = o->split && o->split[0] == '@' ? o->split + 1 : NULL, *at = o->references;
@@ -252,8 +252,8 @@ typedef struct output_list {
     size_t count, own; /* own: the first so many are this request's, the others of all requests of the run */
 } output_list;
 
-/* What a request writes; frames of a clip where they are there, or might be another output. The number of pictures must
-   be known. */
+/* Files that a request writes; frames of a clip where they are there, or might be another output. The number of
+   pictures must be known. */
 static int list_outputs(const app *a, output_list *out) {
     const options *o = &a->o;
     const bool clips = !o->encode_prompt && makes_clip(a), numbered = clips && writes_numbered(a);
@@ -305,7 +305,7 @@ static int check_overwriting(const app *a) {
     return code;
 }
 
-/* Keeps what a line of the batch has made, so that no later line replaces it. */
+/* Keeps the paths of what a line of the batch has made, so that no later line replaces it. */
 static int remember_outputs(app *a) {
     output_list outputs = {0};
     int code = list_outputs(a, &outputs);
@@ -555,8 +555,7 @@ static int check_frames(app *a) {
     const options *o = &a->o;
     char counts[128];
     uint32_t nearest;
-    int code = check_clip_options(a);
-    if (code) return code;
+    int code;
     a->r.frames = a->info.default_frames;
     /* Frames are smaller than pictures; Open-Sora-Plan's autoencoder takes 65 of them at a time. */
     if (o->vae_tiling && !o->vae_tile && a->r.frames)
@@ -618,6 +617,7 @@ static int check_model(app *a) {
     int code = a->headers ? EXIT_GOOD : open_headers(a, NULL);
     if (!code) code = check_encoders(a);
     if (!code) code = check_class(a, a->headers);
+    if (!code) code = check_clip_options(a);
     if (!code) code = check_frames(a);
     if (!code && a->o.encode_prompt && a->info.class_count)
         code = complain(EXIT_USAGE, "--encode-prompt: this model takes no prompts, but classes; leave it out");

@@ -12,7 +12,8 @@ static const char interactive_help[] = "  a red heart          makes a picture o
                                        "  $3 in winter         begins with picture 3; $ alone with the last one\n"
                                        "  !last [WORDS]        the last prompt again, with more words behind it\n"
                                        "  !size 256x128        !seed 7   !steps 20   !model PATH   !strength 0.6\n"
-                                       "  !NAME VALUE          any option of --help-all; !NAME alone: as at the start\n"
+                                       "  !NAME VALUE          any option of a picture, as --help-all names it; !NAME\n"
+                                       "                       alone: as at the start\n"
                                        "  !settings            what is set\n"
                                        "  !help, !quit         Ctrl-C stops a picture, Ctrl-D quits\n";
 
@@ -167,6 +168,60 @@ static int reset_option(conversation *c, const char *name) {
     return EXIT_GOOD;
 }
 
+/* Refuses values that no picture could be made with. Pictures that are begun with, referred to or followed may be named
+   later, and parts of the model, too: what depends on them is left to each prompt's own check. */
+static int check_settings(const options *set) {
+    static app trial; /* zeros */
+    input_list inputs;
+    uint32_t i;
+    int code;
+    trial.o = *set;
+    trial.o.quiet = true;
+    code = take_loras(&trial.o, &trial.loras);
+    if (!code) code = check_numbers(&trial);
+    if (!code) code = check_outputs(&trial);
+    if (!code) code = check_model_path(&trial);
+    if (!code) list_inputs(&trial, &inputs);
+    for (i = 0; !code && i < inputs.count; i++)
+        if (inputs.paths[i].path && !file_exists(inputs.paths[i].path))
+            code = complain(EXIT_INPUT, "%s %s: %s", inputs.paths[i].option, inputs.paths[i].path, told_reason(errno));
+    if (!code) code = open_headers(&trial);
+    if (!code) code = check_frames(&trial);
+    if (!code) code = check_sizes(&trial);
+    if (!code && set->output && to_stdout(set))
+        code = complain(EXIT_USAGE, "--output -: pictures of prompts that are typed go to files; name one");
+    if (!code) code = check_results(&trial);
+    if (!code && !set->conditioning && !trial.info.missing && !trial.info.wants_image && !trial.info.wants_mask &&
+        !trial.info.wants_control) {
+        trial.o.prompt = trial.info.class_count ? NULL : "a";
+        trial.o.mask_strategy = NULL;
+        trial.o.keep_references = false;
+        trial.r.numbers.strength = 0;
+        trial.r.loops = 1;
+        code = check_job(&trial);
+    }
+    end_request(&trial);
+    unload(&trial);
+    memset(&trial, 0, sizeof trial);
+    return code;
+}
+
+/* value empty: as it was when the program was called. A setting that cannot be is told and leaves all as it was. */
+static int change_setting(conversation *c, const char *name, const char *value) {
+    const options before = c->set;
+    int code;
+    if (same_word(name, "prompt")) return complain(EXIT_USAGE, "!prompt: type the prompt as a line of its own");
+    if (!*value)
+        code = reset_option(c, name);
+    else if (same_word(name, "size"))
+        code = set_size(&c->set, value);
+    else
+        code = set_option(&c->set, "!", name, value);
+    if (!code) code = check_settings(&c->set);
+    if (code) c->set = before;
+    return code;
+}
+
 static void tell_settings(conversation *c) {
     size_t i;
     for (i = 0; i < OPTION_COUNT; i++) {
@@ -184,8 +239,8 @@ static void tell_settings(conversation *c) {
 static bool free_name(const conversation *c, char *out, size_t size) {
     uint32_t i;
     for (i = 0; i < 1000000; i++) {
-        const bool good = c->start.output ? picture_path(c->start.output, i, out, size)
-                                          : snprintf(out, size, "dit-%04u.png", i + 1) < (int)size;
+        const bool good = c->set.output ? picture_path(c->set.output, i, out, size)
+                                        : snprintf(out, size, "dit-%04u.png", i + 1) < (int)size;
         if (!good) return false;
         if (!file_exists(out)) return true;
     }
@@ -245,8 +300,7 @@ static int take_line(app *a, conversation *c, char *line) {
         if (*value) snprintf(c->last + length, sizeof c->last - length, " %s", value);
         return make_prompted(a, c, c->last);
     }
-    if (!*value) return reset_option(c, name);
-    return same_word(name, "size") ? set_size(&c->set, value) : set_option(&c->set, "!", name, value);
+    return change_setting(c, name, value);
 }
 
 /* Ctrl-C ends a picture, not the program. */
@@ -259,6 +313,8 @@ static int interact(app *a) {
     static conversation c;
     static prompt_line p;
     uint32_t i;
+    int code = check_settings(&a->o);
+    if (code) return tell_failure(a, code);
     if (!open_prompt(&p)) return complain(EXIT_MEMORY, "out of memory");
     if (a->screen.kind == SCREEN_NONE && !a->o.preview) screen_open(&a->screen, 2, SCREEN_ASKED);
     c.start = c.set = a->o;

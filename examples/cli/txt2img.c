@@ -154,7 +154,7 @@ static int make_request(app *a) {
     return tell_failure(a, code);
 }
 
-/* What is printed counts as printed only when it has arrived. */
+/* Text counts as printed only when it has arrived. */
 static int finish_output(bool open_out) {
     const char *why = open_out ? why_not_printed() : "it is closed";
     return why ? complain(EXIT_OUTPUT, "cannot write to standard output: %s", why) : EXIT_GOOD;
@@ -250,6 +250,7 @@ static int show_info(app *a) {
     if (!code) code = take_loras(&a->o, &a->loras);
     if (!code) code = check_model_path(a);
     if (!code) code = open_headers(a, NULL);
+    if (!code) code = check_clip_options(a);
     if (!code) code = check_frames(a);
     if (!code) code = check_sizes(a);
     if (!code && a->o.device) code = open_context(a);

@@ -483,7 +483,7 @@ static void test_interactive(void) {
     CHECK(wait_for(&t, "step "));
     type(&t, "\003"); /* the picture is dropped */
     CHECK(wait_for(&t, "interrupted") && wait_for(&t, "dit> "));
-    type(&t, "!steps 2\n!model nothing.gguf\nx\n");
+    type(&t, "!steps 2\n!model nothing.gguf\n");
     CHECK(wait_for(&t, "--model nothing.gguf: No such file"));
     type(&t, "!model\n!help\n");
     CHECK(wait_for(&t, "Ctrl-D quits"));
@@ -573,6 +573,47 @@ static bool holds(const char *name, const char *text) {
     if (!found && size < 5000) fprintf(stderr, "    not '%s' but: %s\n", text, bytes);
     free(bytes);
     return found;
+}
+
+/* Each setting does what it says, or is refused and changes nothing; so is what the program is called with. */
+static void test_settings(void) {
+    static const char *const wrong[][2] = {{"!steps 0", "--steps '0': must be"},
+                                           {"!size 65x64", "--width '65': must be"},
+                                           {"!height 8", "--height '8': must be"},
+                                           {"!seed abc", "--seed 'abc'"},
+                                           {"!cache bogus", "bogus"},
+                                           {"!sampler eular", "is euler"},
+                                           {"!type q9", "q9"},
+                                           {"!frames 5", "this model makes pictures"},
+                                           {"!model nope", "--model nope: No such file"},
+                                           {"!model junk.txt", "junk.txt: too short for a model file"},
+                                           {"!vae nope", "--vae nope: No such file"},
+                                           {"!lora nope:0.5", "nope"},
+                                           {"!init_img nope.png", "--init-img nope.png: No such file"},
+                                           {"!output nowhere/a.png", "--output nowhere/a.png: its folder"},
+                                           {"!output a.txt", "use a.png"},
+                                           {"!output -", "name one"},
+                                           {"!prompt a fox", "a line of its own"},
+                                           {"!preview kitty", "'preview' is no option of a picture"}};
+    terminal t = run(&plain, ARGS(QUICK, "-W", "33"));
+    CHECK(shell("printf junk >junk.txt") == 0);
+    CHECK_MESSAGE(t.code == 2 && strstr(t.said, "--width '33'") && !strstr(t.said, "dit> "), "%d: %s", t.code, t.said);
+    forget(&t);
+    t = begin(&plain, ARGS(QUICK, "-o", "fromcli.png"));
+    CHECK(wait_for(&t, "dit> "));
+    type(&t, "a fox\n!output named.png\na fox\n!last\n!output\na fox\n");
+    CHECK(wait_for(&t, "$1  fromcli.png  ") && wait_for(&t, "$2  named.png  ") && wait_for(&t, "$3  named_2.png  ") &&
+          wait_for(&t, "$4  fromcli_2.png  "));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char line[100];
+        snprintf(line, sizeof line, "%s\n", wrong[i][0]);
+        type(&t, line);
+        CHECK_MESSAGE(wait_for(&t, "\ndit: ") && wait_for(&t, wrong[i][1]), "%s", wrong[i][0]);
+    }
+    type(&t, "!strength 0.6\n$1 in snow\n"); /* the picture that it is about is named later */
+    CHECK(wait_for(&t, "$5  fromcli_3.png  "));
+    CHECK_MESSAGE(end_by(&t, "\004") == 0, "%d: %s", t.code, t.said);
+    forget(&t);
 }
 
 static void test_batches(void) {
@@ -821,6 +862,7 @@ int main(int argc, char **argv) {
     if (strstr("latin1", only)) test_latin1();
     if (strstr("interactive", only)) test_interactive();
     if (strstr("interactive narrow", only)) test_narrow();
+    if (strstr("settings", only)) test_settings();
     if (strstr("pipes", only)) test_pipes();
     if (strstr("batches", only)) test_batches();
     if (strstr("kinds", only)) test_kinds();
