@@ -185,7 +185,7 @@ static int check_settings(const options *set) {
     for (i = 0; !code && i < inputs.count; i++)
         if (inputs.paths[i].path && !file_exists(inputs.paths[i].path))
             code = complain(EXIT_INPUT, "%s %s: %s", inputs.paths[i].option, inputs.paths[i].path, told_reason(errno));
-    if (!code) code = open_headers(&trial);
+    if (!code) code = open_headers(&trial, NULL);
     if (!code) code = check_frames(&trial);
     if (!code) code = check_sizes(&trial);
     if (!code && set->output && to_stdout(set))

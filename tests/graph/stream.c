@@ -1190,9 +1190,9 @@ static void test_failed_resume(void) {
     context->device->memory_limit = limit;
     for (i = 0; i < DITI_STREAM_SLOTS; i++) CHECK(!model->stream->slots[i].reader);
     dit_job_get_counters(job, &counters);
-    CHECK(counters.dispatches == 0);
+    CHECK(counters.dispatches > 0); /* of what was done before */
     dit_job_status(job, &status, NULL);
-    CHECK(status.preview_id && dit_job_preview(job, &output) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+    CHECK(!status.preview_id && dit_job_preview(job, &output) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
     dit_job_destroy(job);
     CHECK(finish(other) && is_expected(other, 0));
     dit_job_destroy(other);
