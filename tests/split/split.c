@@ -982,6 +982,7 @@ static void test_broken_rows(maker *m) {
     int i, turns;
     for (i = 0; i < 2; i++) {
         dit_job_desc desc = request(&m[i], "cfg2", 32, 2);
+        desc.preview_interval = 1;
         for (turns = i ? 0 : 2; turns < 3; turns++) CHECK(dit_job_restart(m[i].job, &desc, &err) == DIT_OK);
     }
     broken_sends = 3;
