@@ -329,9 +329,11 @@ static bool diti_emit_in_one_process(const diti_share *share) {
 /* Devices exchange activations, so that those of a process have the format that each of them knows. */
 static void diti_emit_format(const diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
-    const diti_assignment *first = &job->shares[0]->assignment;
-    uint32_t count = first->share_total - first->share, i;
-    if (first->share_total == 1 || !job->context) return;
+    const diti_assignment *first;
+    uint32_t count, i;
+    if (share->assignment.share_total == 1 || !job->context) return;
+    first = &job->shares[0]->assignment;
+    count = first->share_total - first->share;
     if (count > job->context->device_count * (first->folded ? 2u : 1u))
         count = job->context->device_count * (first->folded ? 2u : 1u);
     for (i = 0; i < count; i++)

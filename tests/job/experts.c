@@ -1,7 +1,7 @@
 /* A model with two experts under a budget that holds one of them: what stays on the device is the expert's at work. The
    other one's matrices are read when its steps begin, and once, whatever the number of steps; results are those of a
-   model that is all on the device. Under a smaller budget matrices that have no room are read in every step. test-runs:
-   lavapipe, in test-all sanitize */
+   model that is all on the device. Under a smaller budget matrices that have no room are read in every step.
+   test-runs: lavapipe, in test-all sanitize */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
