@@ -954,7 +954,8 @@ DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target);
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
 #define DITI_NO_REPORT UINT32_MAX /* in diti_health.step, until the last commands of a run have written it */
-/* Before the commands of a run, or of the rest of one, whose report diti_run_check_health or diti_job_reported awaits. */
+/* Before the commands of a run, or of the rest of one, whose report diti_run_check_health or diti_job_reported awaits.
+ */
 DIT_INTERNAL void diti_job_await_report(dit_job *job);
 DIT_INTERNAL bool diti_job_reported(const dit_job *job); /* the picture is there, and nothing was out of fp16's range */
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);

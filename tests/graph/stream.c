@@ -734,7 +734,7 @@ static void *encode(void *user) {
 static void test_encode_beside_frame(engine *app, int how) {
     dit_model *model = load_with(least, false);
     dit_job *jobs[JOBS] = {make_job(model, 0), make_job(model, 1)};
-    encoding e = {model, DIT_WORKING, {0}};
+    encoding e = {.model = model, .result = DIT_WORKING};
     VkCommandBuffer commands = record_work(app, jobs[0]);
     pthread_t thread;
     pthread_create(&thread, NULL, encode, &e);
