@@ -542,8 +542,9 @@ struct dit_job {
     dit_job *next_retired;
     VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
     uint64_t retired_at;
-    int cancel;      /* atomic */
-    int status_lock; /* guards status and error */
+    uint32_t previews_lost; /* number of the newest preview that went with the plan that it was in */
+    int cancel;             /* atomic */
+    int status_lock;        /* guards status and error */
     dit_status status;
     dit_error error;
 };

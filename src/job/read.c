@@ -18,7 +18,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
     if (what == DIT_READ_PREVIEW) {
         if (!job->request.shape.preview_interval)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the job was created without previews");
-        if (status.preview_id) return DIT_OK;
+        if (status.preview_id > job->previews_lost) return DIT_OK;
         if (status.result < 0 && err) *err = why;
         return status.result == DIT_OK ? DIT_WORKING : status.result;
     }

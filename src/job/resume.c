@@ -317,19 +317,13 @@ static void diti_resume_shares(dit_job *job, const double *parts) {
     }
 }
 
-/* The newest preview was in the old plan. */
-static void diti_resume_lose_preview(dit_job *job) {
-    diti_lock(&job->status_lock);
-    job->status.preview_id = 0;
-    diti_unlock(&job->status_lock);
-}
-
 /* The job as its request now divides it, on these devices. */
 static dit_result diti_resume_divide(dit_job *job, const uint32_t *devices, bool moves, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_plan *rest;
     dit_result result;
     diti_job_drop_shares(job);
+    job->previews_lost = job->status.preview_id;
     rest = diti_resume_leave_plan(first);
     if (!rest) return diti_fail_memory(err, "resume_on_loss");
     if (moves) diti_job_images_destroy(job);
@@ -340,7 +334,6 @@ static dit_result diti_resume_divide(dit_job *job, const uint32_t *devices, bool
     job->resumed = true;
     result = diti_resume_plan(job, moves, err);
     diti_resume_take_over(first, rest);
-    if (result != DIT_OK) diti_resume_lose_preview(job);
     return result;
 }
 

@@ -82,7 +82,7 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
         return DIT_ERROR_INVALID_ARGUMENT;
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
-    if (status.preview_id == 0) return status.result == DIT_OK ? DIT_WORKING : status.result;
+    if (status.preview_id == job->previews_lost) return status.result == DIT_OK ? DIT_WORKING : status.result;
     out->final = true;
     return diti_job_give(job, &job->preview_image, 0, out);
 }

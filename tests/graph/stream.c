@@ -1193,7 +1193,7 @@ static void test_failed_resume(void) {
     dit_job_get_counters(job, &counters);
     CHECK(counters.dispatches > 0); /* of what was done before */
     dit_job_status(job, &status, NULL);
-    CHECK(!status.preview_id && dit_job_preview(job, &output) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+    CHECK(status.preview_id && dit_job_preview(job, &output) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
     dit_job_destroy(job);
     CHECK(finish(other) && is_expected(other, 0));
     dit_job_destroy(other);
