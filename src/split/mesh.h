@@ -31,9 +31,10 @@ DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
    is opened first on the other, and must be as long. Both are cut into chunks as rows of bytes, whatever their shape.
  */
 #define DITI_LANE_SLOTS 4u /* a lane has so many, where the host's memory has room for them */
-#define DITI_LANE_TAG_BITS                                                                                             \
-    14u /* a transfer's tag: those of its lane, 4 of the run, 10 of the chunk; MPI takes 28 bits */
-#define DITI_LANE_CHUNKS 1024u
+/* A transfer's tag has 28 bits, as many as MPI takes: 4 for the job, 5 for each member of the lane, 4 for the run, 10
+   for the chunk. */
+#define DITI_LANE_TAG_BITS 14u /* bits for the job and the lane */
+#define DITI_LANE_CHUNKS 1024u /* chunks with numbers of their own */
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
 typedef struct diti_lane_slot {
     diti_shared shared;
