@@ -99,7 +99,7 @@ fixtures_of_day() {
     for name in $tests; do sources="$sources $(ls tests/*/"$name.c")"; done
     # shellcheck disable=SC2086
     { sed '/own_folders\[\]/,/^}/d; /sweep_folders\[\]/,/^}/d' tests/golden/golden.c && cat ${sources#* } tests/golden/*.h tests/support/*.h; } |
-        grep -o 'tests/fixtures/[a-z0-9_]*' | sort -u | while read -r folder; do
+        grep -o 'tests/fixtures/[a-z0-9_][a-z0-9_]*' | sort -u | while read -r folder; do
         [ -d "$folder" ] || continue
         case "${DIT_DAY_FIXTURES:-all} $heavy " in few*" ${folder##*/} "*) continue ;; esac
         echo "$folder"
