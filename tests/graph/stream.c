@@ -6,7 +6,6 @@
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"
-#include <dirent.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -1262,55 +1261,10 @@ static void test_own_queue(void) {
     test_refused_copies();
 }
 
-/* ---- Sizes, from headers alone ---- */
-
-/* A budget is compared with what is then loaded: the parts, and the layers of text encoders, that the pipeline wants.
- */
-static void check_measured(const char *folder) {
-    dit_model_desc desc = {0};
-    dit_model *model = NULL;
-    dit_model_info whole, info;
-    dit_error err = {0};
-    const char *number;
-    desc.source.path = folder;
-    desc.dry_run = true;
-    if (!CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", folder, err.message)) return;
-    dit_model_get_info(model, &whole);
-    dit_model_destroy(model);
-    desc.weight_budget = 1;
-    CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_ERROR_INVALID_ARGUMENT, "%s", folder);
-    number = strstr(err.message, "needs at least ");
-    if (!CHECK_MESSAGE(number, "%s: %s", folder, err.message)) return;
-    desc.weight_budget = strtoull(number + strlen("needs at least "), NULL, 10);
-    if (!CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", folder, err.message)) return;
-    dit_model_get_info(model, &info);
-    dit_model_destroy(model);
-    CHECK_MESSAGE(!memcmp(info.parameters, whole.parameters, sizeof whole.parameters) && info.streamed_bytes > 0,
-                  "%s: other parts than without a budget", folder);
-    CHECK_MESSAGE(info.weight_bytes <= desc.weight_budget, "%s: %llu bytes of a budget of %llu", folder,
-                  (unsigned long long)info.weight_bytes, (unsigned long long)desc.weight_budget);
-}
-
-static void test_measured(void) {
-    DIR *folder = opendir("tests/fixtures");
-    struct dirent *entry;
-    char name[300];
-    uint32_t pipelines = 0;
-    while (folder && (entry = readdir(folder))) {
-        if (strncmp(entry->d_name, "pipe_", 5)) continue;
-        snprintf(name, sizeof name, "tests/fixtures/%s", entry->d_name);
-        check_measured(name);
-        pipelines++;
-    }
-    if (folder) closedir(folder);
-    CHECK_MESSAGE(pipelines >= 18, "%u pipelines", (unsigned)pipelines);
-}
-
 int main(void) {
     bool all = getenv("DIT_TEST_ALL") && strcmp(getenv("DIT_TEST_ALL"), "1") == 0;
     const char *driver = getenv("VK_ICD_FILENAMES");
     test_vulkan_begin();
-    test_measured();
     if (driver && strstr(driver, "families")) test_families(all);
     if (!driver || !strstr(driver, "families") || all) { /* SwiftShader compiles for seconds */
         if (!test_quick_way("sanitize")) test_mapped();  /* else what has more parts of ours: stages, frames, queues */

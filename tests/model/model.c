@@ -8,6 +8,7 @@
 #include "vae/kl.c"
 #include "files.h"
 #include "vulkan_test.h"
+#include <dirent.h>
 
 #define T5_FILE "tests/fixtures/t5_encoder/model.safetensors"
 #define PIXART_FILE "tests/fixtures/pixart_alpha_orig/model.safetensors"
@@ -1282,6 +1283,48 @@ static void test_unequal_prompts(diti_device *device) {
     image_close(&file);
 }
 
+/* A budget is compared with what is then loaded: the parts, and the layers of text encoders, that the pipeline wants.
+ */
+static void check_measured(const char *folder) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_model_info whole, info;
+    dit_error err = {0};
+    const char *number;
+    desc.source.path = folder;
+    desc.dry_run = true;
+    if (!CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", folder, err.message)) return;
+    dit_model_get_info(model, &whole);
+    dit_model_destroy(model);
+    desc.weight_budget = 1;
+    CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_ERROR_INVALID_ARGUMENT, "%s", folder);
+    number = strstr(err.message, "needs at least ");
+    if (!CHECK_MESSAGE(number, "%s: %s", folder, err.message)) return;
+    desc.weight_budget = strtoull(number + strlen("needs at least "), NULL, 10);
+    if (!CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", folder, err.message)) return;
+    dit_model_get_info(model, &info);
+    dit_model_destroy(model);
+    CHECK_MESSAGE(!memcmp(info.parameters, whole.parameters, sizeof whole.parameters) && info.streamed_bytes > 0,
+                  "%s: other parts than without a budget", folder);
+    CHECK_MESSAGE(info.weight_bytes <= desc.weight_budget, "%s: %llu bytes of a budget of %llu", folder,
+                  (unsigned long long)info.weight_bytes, (unsigned long long)desc.weight_budget);
+}
+
+static void test_measured(void) {
+    DIR *folder = opendir("tests/fixtures");
+    struct dirent *entry;
+    char name[300];
+    uint32_t pipelines = 0;
+    while (folder && (entry = readdir(folder))) {
+        if (strncmp(entry->d_name, "pipe_", 5)) continue;
+        snprintf(name, sizeof name, "tests/fixtures/%s", entry->d_name);
+        check_measured(name);
+        pipelines++;
+    }
+    if (folder) closedir(folder);
+    CHECK_MESSAGE(pipelines >= 18, "%u pipelines", (unsigned)pipelines);
+}
+
 int main(void) {
     const char *way = getenv("DIT_TEST_WAY");
     static const clip_case clips[] = {
@@ -1305,6 +1348,7 @@ int main(void) {
     test_tables();
     test_names();
     test_clip_refusals();
+    test_measured();
     test_vulkan_begin();
     device = open_device(&env, "rung=base");
     if (device) {
