@@ -326,25 +326,24 @@ static bool diti_emit_in_one_process(const diti_share *share) {
     return share->job->context->device_count * (share->assignment.folded ? 2u : 1u) >= share->assignment.share_total;
 }
 
-/* Devices exchange activations, so that those of a process have the format that each of them knows. */
-static void diti_emit_format(const diti_share *share, diti_graph *graph) {
-    const dit_job *job = share->job;
-    const diti_assignment *first;
-    uint32_t count, i;
-    if (share->assignment.share_total == 1 || !job->context) return;
-    first = &job->shares[0]->assignment;
-    count = first->share_total - first->share;
-    if (count > job->context->device_count * (first->folded ? 2u : 1u))
-        count = job->context->device_count * (first->folded ? 2u : 1u);
-    for (i = 0; i < count; i++)
-        if (job->context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) graph->activation = DITI_F32;
+DIT_INTERNAL bool diti_job_has_halves(const dit_job *job) {
+    const diti_assignment *first = &job->shares[0]->assignment;
+    const dit_context *context = job->context;
+    uint32_t folds = first->folded ? 2 : 1, each = context->device_count * folds, i;
+    for (i = 0; i < first->share_total; i++) {
+        if (i >= first->share && i - first->share < each) {
+            if (context->devices[job->device_of_share[i - first->share]]->rung < DITI_RUNG_FP16) return false;
+        } else if (context->peers->lacks[context->peers->ranks[i / each]] >> i % each / folds & 1u) {
+            return false;
+        }
+    }
+    return true;
 }
 
-/* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
-   what devices in other processes compute: there all agree, F32 or not. */
-static bool diti_emit_agrees(const diti_share *share, const diti_graph *graph) {
-    if (!share->job->context) return false;
-    return !diti_emit_in_one_process(share) || graph->activation == DITI_F16;
+/* Devices exchange activations, so that all have the same format. */
+static void diti_emit_format(const diti_share *share, diti_graph *graph) {
+    if (share->assignment.share_total == 1 || !share->job->context) return;
+    if (!diti_job_has_halves(share->job)) graph->activation = DITI_F32;
 }
 
 /* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
@@ -354,7 +353,7 @@ static bool diti_emit_agrees(const diti_share *share, const diti_graph *graph) {
    has run, which no process can do without the others. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     bool strips = diti_strips_used(&share->job->request.shape);
-    if (share->assignment.share_total > 1 && !diti_emit_agrees(share, graph)) return;
+    if (share->assignment.share_total > 1 && (!share->job->context || graph->activation != DITI_F16)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
     graph->guard_alike =

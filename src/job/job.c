@@ -80,6 +80,10 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     result = diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
+    if (peers) {
+        dit_result told = diti_job_tell_terms(job, result == DIT_OK, result == DIT_OK ? err : NULL);
+        if (result == DIT_OK) result = told;
+    }
     if (result == DIT_OK) result = diti_job_build(job, desc, err);
     if (peers)
         diti_beats_made(peers, job->number, 0, job->joins, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
@@ -171,10 +175,7 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
     return result;
 }
 
-/* For a request with more or fewer text rows, or LoRAs or sets of control nets that the plan has not. On failure the
- * job keeps its old program.
- */
-static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
     dit_result result;
@@ -203,7 +204,8 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     dit_result result = DIT_OK;
     bool taken;
     job->request = *request;
-    if (!diti_job_same_rows(&before.shape, &request->shape)) {
+    if (!diti_job_same_rows(&before.shape,
+                            &request->shape)) { /* LoRAs and control nets that the plan lacks count, too */
         if (job->shares[0]->assignment.share_total > 1) diti_beats_aim(job->context->peers, job->number, job->runs);
         diti_job_drop_shares(job);
         result = diti_job_replace_program(job, err);

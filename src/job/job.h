@@ -332,10 +332,9 @@ typedef struct diti_job_request {
     size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN]; /* pictures of the desc, while it is there */
     /* pictures of the desc, while it is there, or copies; NULL: there is none, or it is written */
     const dit_image *reference_images[DITI_MAX_REFERENCES], *control_image, *net_images[DITI_MAX_CONTROLS], *start,
-        *mask;
+        *mask, *given_images[DITI_JOB_MAX_GIVEN];
     bool keeps_pictures;                         /* copies stand in place of the desc's pictures */
     dit_adapter net_adapters[DITI_MAX_CONTROLS]; /* by control net; their images are in net_images */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
@@ -530,7 +529,9 @@ struct dit_job {
     bool loading;                               /* weights can be loaded without waiting for anything */
     uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
     diti_job_before before;
-    bool resumed;               /* the job has gone on without a device */
+    bool resumed;                         /* the job has gone on without a device */
+    bool agrees;                          /* other processes have to tell their terms before the first run (agree.c) */
+    diti_letter *terms[DITI_MAX_DEVICES]; /* letters of the others, by rank */
     diti_letter *states_letter; /* brings what the solver remembers from the first rank; NULL: nothing is awaited */
     uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
@@ -905,7 +906,11 @@ DIT_INTERNAL dit_result diti_job_join(dit_job *job, dit_error *err); /* makes th
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job);                /* waits */
 /* Divides the job anew over other devices, in the order of ranks, without asking what is possible. */
 DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
+/* Whether all devices of a split job compute with F16, as far as other processes have told (emit.c). */
+DIT_INTERNAL bool diti_job_has_halves(const dit_job *job);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
+/* job.c: the plan of the first share is made anew for the request; on failure the job keeps its old program. */
+DIT_INTERNAL dit_result diti_job_replace_program(dit_job *job, dit_error *err);
 /* program.c */
 /* Appends a share to the job, without an assignment; NULL: no memory. device: NULL where the share is only measured. */
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
@@ -921,6 +926,13 @@ DIT_INTERNAL dit_result diti_share_allocate_commands(diti_share *share, VkComman
 DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuffer commands, dit_error *err);
 /* The copies into pictures and out of them. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
+/* agree.c: what a job over several processes must have in common. To be called once for a job, when its split is
+   chosen, or (made is false) when its call has failed. */
+DIT_INTERNAL dit_result diti_job_tell_terms(dit_job *job, bool made, dit_error *err);
+/* DIT_OK: all ranks have told theirs, which fit, and the job is planned for F32 if some device has no F16; DIT_WORKING:
+   they are awaited. */
+DIT_INTERNAL dit_result diti_job_agree(dit_job *job, dit_error *err);
+DIT_INTERNAL void diti_job_drop_terms(dit_job *job);
 /* resume.c: split jobs that go on without a device */
 /* Loads what that needs on the second device, before there are other shares. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);

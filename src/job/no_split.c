@@ -84,6 +84,20 @@ DIT_INTERNAL bool diti_strips_emit(diti_share *share, diti_graph *graph, diti_st
 
 DIT_INTERNAL void diti_strips_share_latent(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
 
+/* --- agree.c --- */
+
+DIT_INTERNAL dit_result diti_job_tell_terms(dit_job *job, bool made, dit_error *err) {
+    (void)job, (void)made, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_agree(dit_job *job, dit_error *err) {
+    (void)job, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_job_drop_terms(dit_job *job) { (void)job; }
+
 /* --- resume.c --- */
 
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {

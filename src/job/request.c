@@ -671,33 +671,50 @@ static const dit_image **diti_request_picture(diti_job_request *request, uint32_
     return NULL;
 }
 
-/* NULL: no memory. The pixels stand behind the struct. */
-static dit_image *diti_request_copy_picture(const diti_env *env, const dit_image *image) {
-    size_t line = (size_t)image->width * 4, pitch = image->row_pitch ? image->row_pitch : line, pixels, y;
-    dit_image *copy = NULL;
-    if (diti_mul_size(line, image->height, &pixels) && pixels <= SIZE_MAX - sizeof *copy)
-        copy = (dit_image *)diti_alloc(env, sizeof *copy + pixels);
-    if (!copy) return NULL;
-    *copy = *image;
-    copy->row_pitch = line;
-    copy->rgba = (uint8_t *)(copy + 1);
-    for (y = 0; y < image->height; y++)
-        memcpy((uint8_t *)(copy + 1) + y * line, (const uint8_t *)image->rgba + y * pitch, line);
-    return copy;
+static size_t diti_request_line(const dit_image *image) { return (size_t)image->width * (image->rgb ? 12 : 4); }
+
+/* NULL: no memory. The pixels stand behind the structs. */
+static dit_image *diti_request_copy_pictures(const diti_env *env, const dit_image *images, uint32_t count) {
+    size_t size = count * sizeof *images, pixels, y;
+    dit_image *copies;
+    uint8_t *to;
+    uint32_t i;
+    for (i = 0; i < count; i++, size += pixels)
+        if (!diti_mul_size(diti_request_line(&images[i]), images[i].height, &pixels) || pixels > SIZE_MAX - size)
+            return NULL;
+    copies = (dit_image *)diti_alloc(env, size);
+    if (!copies) return NULL;
+    to = (uint8_t *)(copies + count);
+    for (i = 0; i < count; i++) {
+        size_t line = diti_request_line(&images[i]), pitch = images[i].row_pitch ? images[i].row_pitch : line;
+        const uint8_t *from = images[i].rgb ? (const uint8_t *)(const void *)images[i].rgb : images[i].rgba;
+        copies[i] = images[i];
+        copies[i].row_pitch = line;
+        copies[i].rgba = images[i].rgb ? NULL : to;
+        copies[i].rgb = images[i].rgb ? (const float *)(const void *)to : NULL;
+        for (y = 0; y < images[i].height; y++, to += line) memcpy(to, from + y * pitch, line);
+    }
+    return copies;
 }
 
 DIT_INTERNAL dit_result diti_request_keep_pictures(const diti_env *env, diti_job_request *request, dit_error *err) {
     const dit_image **picture;
-    dit_result result = DIT_OK;
+    bool copied = true;
     uint32_t i;
     if (request->keeps_pictures) return DIT_OK;
     for (i = 0; (picture = diti_request_picture(request, i)) != NULL; i++) {
         bool copies = *picture && (*picture)->rgba; /* a VkImage is read where it is */
-        *picture = copies && result >= 0 ? diti_request_copy_picture(env, *picture) : NULL;
-        if (copies && !*picture) result = diti_fail_memory(err, "resume_on_loss");
+        *picture = copies && copied ? diti_request_copy_pictures(env, *picture, 1) : NULL;
+        copied = copied && (*picture || !copies);
+    }
+    for (i = 0; i < request->shape.given_count; i++) {
+        const dit_image **given = &request->given_images[i];
+        bool copies = *given != NULL;
+        *given = copies && copied ? diti_request_copy_pictures(env, *given, request->shape.given[i].pictures) : NULL;
+        copied = copied && (*given || !copies);
     }
     request->keeps_pictures = true;
-    return result;
+    return copied ? DIT_OK : diti_fail_memory(err, "copies of the pictures that the job was given");
 }
 
 DIT_INTERNAL void diti_request_drop_pictures(const diti_env *env, diti_job_request *request) {
@@ -707,6 +724,13 @@ DIT_INTERNAL void diti_request_drop_pictures(const diti_env *env, diti_job_reque
         if (request->keeps_pictures) diti_free(env, (void *)(uintptr_t)*picture);
         *picture = NULL;
     }
+    for (i = 0; i < DITI_JOB_MAX_GIVEN; i++) {
+        if (request->keeps_pictures) diti_free(env, (void *)(uintptr_t)request->given_images[i]);
+        request->given_images[i] = NULL;
+    }
+    diti_free(env, request->previous);
+    request->previous = NULL;
+    request->keeps_pictures = false;
 }
 
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request) {
@@ -724,7 +748,6 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->given_noise);
     diti_free(env, request->decode_noise);
     diti_free(env, request->plane_noise);
-    diti_free(env, request->previous);
     diti_prompt_tokens_free(env, request->tokens);
     diti_conditioning_free(env, &request->conditioning[0]);
     diti_conditioning_free(env, &request->conditioning[1]);

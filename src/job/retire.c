@@ -6,6 +6,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
     diti_env env;
     if (!job) return;
     env = job->env;
+    diti_job_drop_terms(job);
     if (job->share_count) {
         diti_job_drop_shares(job);
         diti_plan_wait(job->shares[0]->program.plan);

@@ -590,6 +590,12 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     memset(&error, 0, sizeof error);
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, false);
+    if (result == DIT_WORKING && job->agrees) {
+        result = diti_job_agree(job, &error);
+        if (result < 0) return diti_run_fail_or_resume(job, &error);
+        if (result == DIT_WORKING) return result;
+        result = DIT_WORKING;
+    }
     if (result == DIT_WORKING && job->states_letter) {
         result = diti_resume_take_states(job, &error);
         if (result < 0) return diti_run_fail(job, &error);

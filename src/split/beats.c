@@ -8,7 +8,7 @@
 #define DITI_BEAT_FAREWELL_US 5000000u
 #define DITI_BEAT_UNHEARD 400u /* most words for a rank that is not known to listen: fewer than there are numbers */
 #define DITI_BEAT_STEPPED_S 2  /* a run that was pumped so lately shows that this rank lives */
-/* ALIVE: with 256 times the format of activations that the sender exchanges, plus 1. ENDED: with 256 times the count of
+/* ENDED: with 256 times the count of
    chunks that were sent. FAILED: with 256 times the rank that is to blame. LOST: a device of the sender failed.
    PREPARES: the sender comes to the run as soon as it can. QUIET: likewise, and it says nothing until then. */
 enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST, DITI_BEAT_PREPARES, DITI_BEAT_QUIET };
@@ -40,7 +40,6 @@ struct diti_beats {
     uint32_t count;
     uint32_t blamed; /* the rank that ended the run for all; this one: none did */
     uint32_t lost;   /* see diti_beats_lost */
-    uint32_t format; /* 1 + format of activations here; 0: not known yet */
     uint64_t pumped_us;
     bool awaited; /* the last words of the others were waited for */
     diti_beat list[DITI_MAX_DEVICES];
@@ -85,16 +84,6 @@ static void diti_beat_hear(diti_beat *beat) {
 static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error *err) {
     int done = beat->hearing ? diti_beat_done(beats, &beat->hearing) : 0;
     if (done < 0) return diti_beat_broken(beats, beat, err);
-    if (done && beat->heard % 256 == DITI_BEAT_ALIVE) {
-        uint32_t format = beat->heard / 256;
-        beat->heard = DITI_BEAT_ALIVE;
-        if (beats->format && format != beats->format)
-            return diti_fail(err, DIT_ERROR_TRANSPORT,
-                             "rank %u computes with %s and rank %u with %s: what they exchange does not fit; over "
-                             "processes all devices must have F16, or set overrides to \"rung=base\" in all ranks",
-                             beat->rank, format == 1 + DITI_F16 ? "F16" : "F32", beats->self,
-                             beats->format == 1 + DITI_F16 ? "F16" : "F32");
-    }
     if (done) {
         diti_beat_hear(beat);
         if (beat->heard % 256 == DITI_BEAT_FAILED) beats->blamed = beat->heard / 256;
@@ -121,7 +110,7 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
     if (!done || beat->left || (beat->told && now - beat->sent_us < DITI_BEAT_US) ||
         (beat->sent >= DITI_BEAT_UNHEARD && !beat->joined))
         return DIT_OK;
-    beat->word = DITI_BEAT_ALIVE + 256 * beats->format;
+    beat->word = DITI_BEAT_ALIVE;
     beat->told = true;
     beat->sent_us = now;
     beat->sending = diti_beat_send(beats, beat, &beat->word);
@@ -403,7 +392,6 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err) {
     mesh->beats = beats = diti_beats_take(peers, mesh->job, mesh->run);
     diti_unlock(&peers->coming_lock);
     if (!beats) return diti_fail_memory(err, "a mesh of devices");
-    beats->format = 1 + (uint32_t)mesh->members[0].plan->activation;
     for (i = 0; i < beats->count; i++) {
         diti_beat *beat = &beats->list[i];
         beat->apart = !diti_beats_exchange(mesh, beat->rank);
@@ -411,6 +399,17 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err) {
         if (beat->apart) diti_beat_leave(beats, beat, DITI_LEAVING_DONE, 0);
     }
     return DIT_OK;
+}
+
+DIT_INTERNAL void diti_beats_return(diti_mesh *mesh) {
+    diti_peers *peers = mesh->peers;
+    diti_lock(&peers->coming_lock);
+    mesh->beats->next = peers->coming;
+    peers->coming = mesh->beats;
+    peers->job = mesh->beats->job;
+    peers->run = mesh->beats->run;
+    mesh->beats = NULL;
+    diti_unlock(&peers->coming_lock);
 }
 
 /* Chunks that came from a rank in the run, or went to it, by the side that is there. */

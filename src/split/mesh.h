@@ -180,7 +180,8 @@ typedef struct diti_peers {
     uint32_t ranks[DITI_MAX_DEVICES]; /* processes that are left, in order */
     uint32_t rank_count, place;       /* how many they are, and which of them this one is */
     uint32_t first, all; /* number of the first one among the devices of these processes, and how many there are */
-    VkDeviceSize chunk;  /* bytes copied at a time */
+    uint32_t lacks[DITI_MAX_DEVICES]; /* by rank, bit i: its device i has no F16, as it has told with a job */
+    VkDeviceSize chunk;               /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us, silence_us; /* longest time of waiting for another process, and without a word from it */
     uint32_t jobs;     /* jobs over several processes that were made or failed to be: each process counts alike */
@@ -202,9 +203,11 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
 /* Meshes that are made from now on do without a process. */
 DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank);
-/* Letters belong to a job, by its number, and are numbered from each sender: below DITI_LETTER_CHOICES those of its
-   runs, and so many above it those by which its split is chosen (auto.c). A copy of data is sent. *out is the caller's
+/* Letters belong to a job, by its number, and are numbered from each sender: below DITI_LETTER_TERMS those of its runs,
+   so many above it those by which all agree (agree.c), and from DITI_LETTER_CHOICES on so many by which its split is
+   chosen (auto.c). A copy of data is sent. *out is the caller's
    until diti_letter_drop, if out is given. */
+#define DITI_LETTER_TERMS 128u
 #define DITI_LETTER_CHOICES 256u
 DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t job, uint32_t number, uint32_t to,
                                          const void *data, size_t size, diti_letter **out, dit_error *err);
@@ -290,6 +293,8 @@ DIT_INTERNAL void diti_beats_made(diti_peers *peers, uint32_t job, uint32_t run,
 DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err);
 DIT_INTERNAL void diti_beats_part(diti_peers *peers); /* the context ends: those that were listened to need not be */
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err);
+/* The mesh goes before its run has begun, and another one is made for it, which takes the words. */
+DIT_INTERNAL void diti_beats_return(diti_mesh *mesh);
 /* An error names the rank that has been silent for 25 s, though it was heard, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
 /* Whether a rank has been heard in the run at hand. */

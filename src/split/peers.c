@@ -4,6 +4,7 @@
 
 #define DITI_PEERS_TEST_CHUNK 4096u
 #define DITI_PEERS_TEST_US 10000000u
+#define DITI_LETTERS_END_US 5000000u
 #define DITI_PEERS_TEST_BYTES (5 * DITI_PEERS_TEST_CHUNK - 52)
 
 typedef struct diti_peers_test {
@@ -316,6 +317,21 @@ DIT_INTERNAL void diti_letter_drop(diti_peers *peers, diti_letter **letter) {
     diti_letters_free(peers, false);
 }
 
+/* Waits a while for letters that are on their way: the other processes make the same calls, and so send and take them,
+   and the application's transport should have nothing left to do behind the context. */
+static void diti_letters_end(diti_peers *peers) {
+    uint64_t begin = diti_clock_us();
+    VkSemaphore never = VK_NULL_HANDLE; /* C99 has no other way to sleep: nobody signals it */
+    diti_letters_free(peers, false);
+    while (peers->letters && diti_clock_us() - begin < DITI_LETTERS_END_US) {
+        if (peers->count && (never || diti_timeline_create(peers->devices[0], &never, NULL) >= 0))
+            diti_timeline_wait(peers->devices[0], never, 1, 1000000u, NULL);
+        diti_letters_free(peers, false);
+    }
+    if (never) diti_destroy_Semaphore(peers->devices[0], never);
+    diti_letters_free(peers, true);
+}
+
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
@@ -324,6 +340,6 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
     diti_beats_free(&env, peers->coming);
-    diti_letters_free(peers, true);
+    diti_letters_end(peers);
     diti_free(&env, peers);
 }

@@ -1030,32 +1030,76 @@ static void test_ranks(void) {
     close_maker(&m[1]);
 }
 
-/* One rank's devices have F16 and the other's have none: the rank that hears the other one first says so. */
+/* One rank's devices have F16 and the other's have none: both compute with F32, as devices of one process do. The rank
+   that is made first cannot know it then, and plans anew. */
 static void test_rank_formats(void) {
+    static const char *const rungs[2] = {"rung=fp16,chunk=512", "rung=base,chunk=512"};
+    static uint32_t ranks[2] = {0, 1};
+    static outcome out;
+    maker m[2];
+    int first, i;
+    for (first = 0; first < 2; first++) {
+        memset(letters, 0, sizeof letters);
+        if (open_rank(&m[0], &ranks[0], rungs[first]) && open_rank(&m[1], &ranks[1], rungs[1 - first])) {
+            finish_ranks(m, &out);
+            CHECK_MESSAGE(difference(&out, &reference) <= 1e-5, "rank 0 with %s: off by %.3g", rungs[first],
+                          difference(&out, &reference));
+            for (i = 0; i < 2; i++) CHECK(m[i].job->shares[0]->program.plan->activation == DITI_F32);
+            drop_jobs(m);
+            set_out(m); /* the next job is planned so at once in both */
+            for (i = 0; i < 2; i++) CHECK(m[i].job->shares[0]->program.plan->activation == DITI_F32);
+            drop_jobs(m);
+        }
+        close_maker(&m[0]);
+        close_maker(&m[1]);
+    }
+}
+
+/* Ranks that make different calls: each says in what it differs from the other one, or that that one has said so. */
+static void check_rank_terms(dit_job_desc *(*change)(dit_job_desc *), const char *split, const char *overrides,
+                             const char *what) {
     static uint32_t ranks[2] = {0, 1};
     dit_result results[2] = {DIT_WORKING, DIT_WORKING};
     uint64_t begin = diti_clock_us();
     uint32_t said = 0;
+    char words[2][128];
     maker m[2];
     int i;
     memset(m, 0, sizeof m);
     memset(letters, 0, sizeof letters);
-    if (open_rank(&m[0], &ranks[0], "rung=fp16") && open_rank(&m[1], &ranks[1], "rung=base"))
-        while ((results[0] == DIT_WORKING || results[1] == DIT_WORKING) && diti_clock_us() - begin < 20000000)
-            for (i = 0; i < 2; i++) results[i] = dit_job_wait(m[i].job, 1000000);
     for (i = 0; i < 2; i++) {
-        memset(&err, 0, sizeof err);
-        if (m[i].job) dit_job_status(m[i].job, NULL, &err);
-        CHECK_MESSAGE(results[i] == DIT_ERROR_TRANSPORT, "rank %d: %d %s", i, (int)results[i], err.message);
-        said += strstr(err.message, i ? "rank 0 computes with F16 and rank 1 with F32"
-                                      : "rank 1 computes with F32 and rank 0 with F16") != NULL;
+        dit_job_desc job;
+        if (!open_rank(&m[i], &ranks[i], i ? overrides : "rung=base")) break;
+        job = request(&m[i], split, 32, 2);
+        CHECK_MESSAGE(make_job(&m[i], i ? change(&job) : &job) == DIT_OK, "%s", err.message);
+        snprintf(words[i], sizeof words[i], "rank %d differs from rank %d in %s", 1 - i, i, what);
     }
-    CHECK(said > 0);
-    for (i = 0; i < 2; i++) { /* neither waits for what the other one does not fetch */
-        if (m[i].job) m[i].job->mesh->silence_us = 0;
+    while (m[0].job && m[1].job && results[0] >= 0 && results[1] >= 0 && diti_clock_us() - begin < 20000000)
+        for (i = 0; i < 2; i++) results[i] = dit_job_wait(m[i].job, 1000000);
+    for (i = 0; i < 2 && m[0].job && m[1].job; i++) {
+        dit_job_status(m[i].job, NULL, &err);
+        CHECK_MESSAGE(results[i] == DIT_ERROR_TRANSPORT, "%s, rank %d: %d %s", what, i, (int)results[i], err.message);
+        said += strstr(err.message, words[i]) != NULL;
+    }
+    CHECK_MESSAGE(said > 0, "%s: %s", what, err.message);
+    for (i = 0; i < 2; i++) {
+        if (m[i].job) m[i].job->mesh->silence_us = 0; /* neither waits for what the other one does not fetch */
         close_maker(&m[i]);
     }
     memset(letters, 0, sizeof letters);
+}
+
+static dit_job_desc *more_steps(dit_job_desc *job) { return job->steps = 3, job; }
+static dit_job_desc *other_width(dit_job_desc *job) { return job->width = 64, job; }
+static dit_job_desc *other_split(dit_job_desc *job) { return job->split = "cfg2", job; }
+static dit_job_desc *as_it_is(dit_job_desc *job) { return job; }
+
+static void test_rank_terms(void) {
+    check_rank_terms(more_steps, "ulysses2", "rung=base", "steps (3 and 2)");
+    check_rank_terms(as_it_is, "ulysses2", "rung=base,chunk=1K", "override chunk");
+    if (!full) return;
+    check_rank_terms(other_width, "cfg2", "rung=base", "width (64 and 32)");
+    check_rank_terms(other_split, "ulysses2", "rung=base", "split");
 }
 
 int main(void) {
@@ -1080,6 +1124,7 @@ int main(void) {
     if (full) test_measure_faults();
     test_ranks();
     test_rank_formats();
+    test_rank_terms();
     test_vulkan_end();
     return TEST_END("split");
 }

@@ -14,9 +14,10 @@
 #include <sys/wait.h>
 
 enum { STEPS = 4, SIDE = 32, VALUES = 4096, PIXELS = 3 * 9 * 64 * 64 };
-typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED, NEVER_RUNS, SMALL } how;
+typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED, NEVER_RUNS, SMALL, HALVES } how;
 static const char *const how_names[] = {"goes on", "is killed",    "loses its device",       "runs out",
-                                        "hangs",   "is cancelled", "loads slowly and hangs", "has little memory"};
+                                        "hangs",   "is cancelled", "loads slowly and hangs", "has little memory",
+                                        "has F16"};
 
 typedef struct report { /* what a rank tells the parent, in memory of both */
     dit_result result;
@@ -41,6 +42,7 @@ typedef struct clip_trial {
     bool given; /* it goes on from a picture */
 } clip_trial;
 static const clip_trial *clip_made;       /* NULL: a picture is */
+static const dit_image *begins_made;      /* a picture begins with it; NULL: with noise */
 static const generated_model *shape_made; /* shape of the model; NULL: it is a pipeline */
 
 static void happen(const trial *t, dit_job *job) {
@@ -54,6 +56,7 @@ static void happen(const trial *t, dit_job *job) {
     case CANCELLED: dit_job_cancel(job); break;
     case NEVER_RUNS:
     case SMALL:
+    case HALVES:
     case NOTHING: break;
     }
 }
@@ -130,7 +133,7 @@ static void run_rank(const trial *t, uint32_t rank) {
     report *out = &reports[rank];
     char list[64] = "llvmpipe";
     dit_context_desc desc = DITI_ZERO;
-    bool due = t->how != NOTHING && t->how != SMALL && rank == t->rank;
+    bool due = t->how != NOTHING && t->how != SMALL && t->how != HALVES && rank == t->rank;
     dit_status status;
     dit_job_desc job;
     uint64_t begin;
@@ -144,6 +147,7 @@ static void run_rank(const trial *t, uint32_t rank) {
     if (t->ranks > 1) desc.transport = socket_transport(rank, t->ranks);
     if (t->split && !strcmp(t->split, "auto"))
         desc.overrides = "rung=base,chunk=1K,gflop_ns=30000000"; /* measured alike */
+    if (t->how == HALVES) desc.overrides = rank == t->rank ? "rung=fp16,chunk=1K" : "rung=base,chunk=1K";
     if (t->how == NEVER_RUNS) desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
     out->result = dit_context_create(&desc, &m.context, &err);
     if (due && t->how == NEVER_RUNS) out->result = load_slowly_and_hang(&m, rank);
@@ -153,8 +157,10 @@ static void run_rank(const trial *t, uint32_t rank) {
         out->result = load_pipeline(&m, clip_made ? clip_made->path : tiny);
     if (out->result == DIT_OK && !m.job) {
         job = clip_made ? request_clip(&m, t) : request(&m, t->split, SIDE, STEPS);
+        if (begins_made) job.init_image = begins_made, job.strength = 0.6f;
         job.resume_on_loss = t->resumes;
         out->result = dit_job_create(m.context, &job, &m.job, &err);
+        if (begins_made) memset((void *)(uintptr_t)begins_made->rgba, 0, SIDE * SIDE * 4); /* the call is over */
     }
     while (m.job && (out->result = dit_job_wait(m.job, 1000000)) == DIT_WORKING) {
         if (!due || m.job->shares[0]->run.cursor.repeat < t->step) continue;
@@ -471,6 +477,34 @@ static void check_choice(uint32_t rank) {
     CHECK(error < 1e-3);
 }
 
+/* Ranks with F16 compute with F32 beside one that has none, from copies of the picture that they begin with: those are
+   made when the rank with F16 does not know yet with what the others compute. */
+static void test_formats(bool full) {
+    static uint8_t pixels[SIDE * SIDE * 4];
+    static const dit_image begins = {SIDE, SIDE, pixels, 0, VK_NULL_HANDLE, 0, 0, NULL};
+    static const trial mixed[] = {{"ulysses2", 2, 1, 0, 0, HALVES, true},
+                                  {"cfg2,ulysses2", 4, 1, 3, 0, HALVES, false},
+                                  {"layers2", 2, 1, 1, 0, HALVES, false},
+                                  {"ulysses4", 2, 2, 1, 0, HALVES, false},
+                                  {"cfg2,shard", 2, 1, 0, 0, HALVES, false}};
+    static report right;
+    trial t = {NULL, 1, 1, 1, 0, HALVES, false};
+    uint32_t i;
+    for (i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 7 + i / 128);
+    begins_made = &begins;
+    if (run_trial(&t) && CHECK_MESSAGE(reports[0].result == DIT_OK, "%s", reports[0].message)) {
+        right = reports[0];
+        for (i = 0; i < (full ? DITI_COUNT(mixed) : 1) && run_trial(&mixed[i]); i++) {
+            CHECK_MESSAGE(reports[0].result == DIT_OK && reports[1].result == DIT_OK, "%s: %s, %s", mixed[i].split,
+                          reports[0].message, reports[1].message);
+            printf("%s, rank %u %s: relative L2 %.2g\n", mixed[i].split, mixed[i].rank, how_names[HALVES],
+                   error_of(&reports[0], &right));
+            CHECK(error_of(&reports[0], &right) <= 1e-5);
+        }
+    }
+    begins_made = NULL;
+}
+
 /* HunyuanDiT's stages of PipeFusion are folded: each process has two of them. A run that goes on without one is not
    much farther from the exact picture than PipeFusion itself. */
 static void test_folded(bool full) {
@@ -626,6 +660,7 @@ int main(void) {
         check_choice(1);
         test_folded(full);
         shape_made = NULL;
+        test_formats(full);
         test_resumes(full);
         test_ends(full);
         test_calls();
