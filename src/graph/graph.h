@@ -165,6 +165,7 @@ typedef struct diti_graph {
     diti_element activation;       /* format of activations: F16 on rungs that have it, else F32, which others may be
                                       set to: then nothing is rounded to F16 */
     bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
+    bool shards;                   /* devices have but a part of each block's weights (diti_shard_blocks) */
     bool int8_feedback;            /* the error of int8 payloads in a step is added in the next one */
     uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */
     uint32_t slice_us;             /* the plan's limit of slices; 0: the device's */

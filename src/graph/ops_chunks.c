@@ -64,6 +64,18 @@ static uint32_t diti_linear_byte_rows(const diti_graph *graph, const diti_weight
     return rows < weight->rows ? (uint32_t)rows : weight->rows;
 }
 
+DIT_INTERNAL void diti_linear_pass_on(diti_graph *graph, const diti_weight *weight, uint32_t begin, uint32_t end) {
+    uint32_t part;
+    for (part = 0; part < weight->part_count && !diti_graph_failed(graph); part++) {
+        uint32_t first = weight->parts[part].first_row;
+        diti_tensor tensor;
+        if (first >= end || first + weight->parts[part].rows <= begin) continue;
+        tensor = diti_tensor_weight(graph, weight, part);
+        if (tensor)
+            graph->tensors[tensor].first_use = graph->tensors[tensor].last_use = (uint32_t)graph->dispatch_count;
+    }
+}
+
 DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                      const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;

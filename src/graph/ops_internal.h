@@ -83,6 +83,9 @@ typedef struct diti_gemm {
     bool blocks;     /* weight and x are int8 with a scale for each 32 columns */
     const char *name;
 } diti_gemm;
+/* Parts with rows [begin, end) of a weight that ops of other devices read, and none of this one, which has no rows for
+   it: they are sent and received here, too. */
+DIT_INTERNAL void diti_linear_pass_on(diti_graph *graph, const diti_weight *weight, uint32_t begin, uint32_t end);
 /* gemm with rows [begin, end) of a weight, whatever its type, for the rows of each item: columns of gemm's operands are
    counted from begin on (ops_linear.c). */
 DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,

@@ -102,6 +102,10 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
     diti_gemm gemm = DITI_ZERO;
     weight = diti_weight_cut(graph, weight, &desc->cut);
     rows = desc->count ? desc->count : weight->rows;
+    if (desc->rows.of && !desc->rows.count) {
+        if (graph->shards) diti_linear_pass_on(graph, weight, desc->first, desc->first + rows);
+        return desc->out;
+    }
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
     if (graph->device->observer) graph->device->observer->linear(graph->device->observer, graph, x, whole);
     gemm.x = diti_linear_input(graph, x, weight, name);
@@ -286,10 +290,12 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     uint32_t i, total = 0, column = 0;
     const diti_weight *reader = fused->count > 1 ? diti_fused_linear_reader(fused) : NULL;
     uint32_t rows = diti_tensor_rows(graph, x);
+    bool none = desc->rows.of && !desc->rows.count;
     if (diti_graph_failed(graph)) return 0;
-    if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
+    if (reader && !none && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, diti_type_is_rotated(reader->type), "quantize");
-    if (diti_fused_linear_float8(graph, fused, x)) x = diti_quantize_e4m3(graph, x, "quantize"); /* once for all */
+    if (!none && diti_fused_linear_float8(graph, fused, x))
+        x = diti_quantize_e4m3(graph, x, "quantize"); /* once for all */
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
     if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);
     if (desc->kinds) return diti_linear_kinds(graph, x, fused, desc, total / desc->kinds);

@@ -387,6 +387,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     uint32_t prepare;
     graph->int8_payload = shape->int8_payload && share->assignment.share_total > 1;
     graph->int8_feedback = shape->int8_feedback && graph->int8_payload;
+    graph->shards = shape->split.shard && share->assignment.share_total > 1;
     diti_emit_format(share, graph);
     diti_emit_guards(share, graph);
     diti_loras_emit(share->job->model, shape->loras, graph, &share->program.loras);
@@ -437,6 +438,5 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     else
         diti_decode_emit(share, graph);
     if (!shape->clip) diti_guard_judge(graph);
-    if (shape->split.shard && share->assignment.share_total > 1)
-        diti_shard_blocks(graph, share->assignment.share, share->assignment.share_total, prepare);
+    if (graph->shards) diti_shard_blocks(graph, share->assignment.share, share->assignment.share_total, prepare);
 }

@@ -119,9 +119,9 @@ DIT_INTERNAL diti_rows diti_pass_rows(const diti_pass *p, uint32_t stream) {
     return rows;
 }
 
-/* The first stream that has rows at hand. */
+/* The first stream that has rows at hand, or whose weights go to devices that have some. */
 static uint32_t diti_pass_first(const diti_pass *p) {
-    return p->text ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
+    return p->text || p->graph->shards ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
 }
 
 static uint32_t diti_pass_all(const diti_pass *p) { return p->items * (p->text + p->image); }
@@ -783,7 +783,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         }
         desc.out = x;
         desc.name = sublayer->out_name;
-        if (desc.rows.count) diti_column_shard_add(p, h, out, sublayer, &desc);
+        if (desc.rows.count || p->graph->shards) diti_column_shard_add(p, h, out, sublayer, &desc);
         written++;
     }
     if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_column_shard_sum(p, x);
