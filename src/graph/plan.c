@@ -240,18 +240,22 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan);
 }
 
+DIT_INTERNAL void diti_counters_add(dit_counters *out, const dit_counters *more) {
+    out->dispatches += more->dispatches;
+    out->submits += more->submits;
+    out->recordings += more->recordings;
+    out->allocations += more->allocations;
+    out->pipelines += more->pipelines;
+    out->peer_bytes += more->peer_bytes;
+    out->streamed_bytes += more->streamed_bytes;
+}
+
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
     diti_timeline unused = DITI_ZERO;
     unused.semaphore = plan->timeline.semaphore;
     diti_guard_inherit(plan, before);
     plan->timeline = before->timeline;
     plan->frames.owed = before->frames.owed + before->frames.count - before->frames.told;
-    plan->counters.dispatches += before->counters.dispatches;
-    plan->counters.submits += before->counters.submits;
-    plan->counters.recordings += before->counters.recordings;
-    plan->counters.allocations += before->counters.allocations;
-    plan->counters.pipelines += before->counters.pipelines;
-    plan->counters.peer_bytes += before->counters.peer_bytes;
-    plan->counters.streamed_bytes += before->counters.streamed_bytes;
+    diti_counters_add(&plan->counters, &before->counters);
     before->timeline = unused;
 }

@@ -190,8 +190,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
     diti_inputs_scale_noise(job);
-    if (job->request.shape.resumes || job->agrees)
-        result = diti_request_keep_pictures(&job->env, &job->request, err);
+    if (job->request.shape.resumes || job->agrees) result = diti_request_keep_pictures(&job->env, &job->request, err);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     if (!job->request.keeps_pictures) /* the desc's pictures need not outlive the call */
         diti_request_drop_pictures(&job->env, &job->request);

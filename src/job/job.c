@@ -11,7 +11,7 @@ static void diti_job_rewind(dit_job *job) {
         memset(&share->run, 0, sizeof share->run);
         share->run.total_us = diti_share_predict_us(share);
     }
-    job->begun = job->recording = job->loading = false;
+    job->begun = job->loading = false;
     job->moved_us = 0;
     memset(&job->before, 0, sizeof job->before);
     diti_snapshot_forget(job);
@@ -22,6 +22,7 @@ static void diti_job_rewind(dit_job *job) {
     job->status.step_count = job->request.shape.steps;
     job->status.frame_count = job->request.shape.frames;
     job->status.result = DIT_WORKING;
+    job->recording = false;
     diti_unlock(&job->status_lock);
 }
 
@@ -91,6 +92,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
         dit_job_destroy(job);
         return result;
     }
+    diti_job_publish(job);
     *out = job;
     return DIT_OK;
 }
@@ -103,6 +105,7 @@ DIT_API dit_result dit_job_warm_up(dit_job *job, dit_error *err) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_warm_up: the job's run has begun; warm it up before, or after dit_job_restart");
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_plan_warm(job->shares[i]->program.plan, err);
+    diti_job_publish(job);
     return result;
 }
 
@@ -267,11 +270,30 @@ static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *requ
     return diti_job_choose(job->model, job->context, false, request, err);
 }
 
+/* What recorded commands have done so far is read from the plan and its memory, which a restart may replace: nobody who
+   asks reads it from now on. Returns whether there are such commands. */
+static bool diti_job_freeze_status(dit_job *job) {
+    bool recording = job->recording;
+    diti_lock(&job->status_lock);
+    if (recording) job->status.reused = diti_job_reused(job);
+    if (job->status.result == DIT_OK && diti_job_must_repeat(job)) job->status.result = DIT_WORKING;
+    job->recording = false;
+    diti_unlock(&job->status_lock);
+    return recording;
+}
+
+static void diti_job_thaw_status(dit_job *job, bool recording) {
+    diti_lock(&job->status_lock);
+    job->recording = recording;
+    diti_unlock(&job->status_lock);
+}
+
 static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     const diti_job_request *before;
     diti_job_request request;
     dit_result result;
     dit_status status;
+    bool recording;
     uint32_t i;
     DITI_TRY(diti_job_check(job->context, desc, err));
     if (job->resumed)
@@ -299,9 +321,13 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
         diti_guard_forget(job->shares[i]->program.plan);
         diti_plan_begin_stream(job->shares[i]->program.plan, job->recording); /* other jobs need the slots before it */
     }
+    recording = diti_job_freeze_status(job);
     result = diti_job_take_target(job, &desc->target, &request, err);
     if (result == DIT_OK) result = diti_job_join(job, err);
-    if (result != DIT_OK) return result;
+    if (result != DIT_OK) {
+        diti_job_thaw_status(job, recording);
+        return result;
+    }
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);
     return result;
@@ -318,5 +344,6 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     result = diti_job_start_again(job, desc, err);
     if (result < 0 && job->joins && job->mesh) diti_beats_leave(job->mesh, DITI_LEAVING_FAILED);
     if (peers) diti_beats_made(peers, job->number, job->runs, job->joins, DITI_LEAVING_FAILED);
+    diti_job_publish(job);
     return result;
 }

@@ -545,9 +545,14 @@ struct dit_job {
     uint64_t retired_at;
     uint32_t previews_lost; /* number of the newest preview that went with the plan that it was in */
     int cancel;             /* atomic */
-    int status_lock;        /* guards status and error */
+    int status_lock;        /* guards what any thread may ask for: all that follows, and recording */
     dit_status status;
     dit_error error;
+    dit_counters counters; /* as they were when the job's own thread last left a call */
+    dit_share told[DITI_MAX_DEVICES];
+    uint32_t told_count;
+    dit_counters gone;  /* counts of other shares that are gone; the job's own thread's, as what follows */
+    bool plans_changed; /* told is of plans that are gone */
 };
 
 /* parts.c: where the parts of a pipeline are */
@@ -926,6 +931,13 @@ DIT_INTERNAL dit_result diti_share_allocate_commands(diti_share *share, VkComman
 DIT_INTERNAL dit_result diti_share_end_commands(diti_share *share, VkCommandBuffer commands, dit_error *err);
 /* The copies into pictures and out of them. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
+/* status.c: the answers to dit_job_get_counters and dit_job_shares, at the end of every call of the job's own thread: a
+   call may replace the plans. */
+DIT_INTERNAL void diti_job_publish(dit_job *job);
+/* Adds the counts of all shares but the first, and what all have sent. */
+DIT_INTERNAL void diti_job_count_others(const dit_job *job, dit_counters *out);
+/* share.c */
+DIT_INTERNAL void diti_share_describe(const diti_share *share, dit_share *out);
 /* agree.c: what a job over several processes must have in common. To be called once for a job, when its split is
    chosen, or (made is false) when its call has failed. */
 DIT_INTERNAL dit_result diti_job_tell_terms(dit_job *job, bool made, dit_error *err);

@@ -47,15 +47,11 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
     return diti_split_print_plan(NULL, out);
 }
 
-DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {
-    if (!job || !count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_shares: job and count must be given");
-    if (!out || *count > 1) *count = 1;
-    if (!out || !*count) return DIT_OK;
+DIT_INTERNAL void diti_share_describe(const diti_share *share, dit_share *out) {
+    (void)share;
     memset(out, 0, sizeof *out);
     diti_format(out->work, sizeof out->work, "everything");
     out->part = 1;
-    return DIT_OK;
 }
 
 /* --- strips.c --- */

@@ -114,6 +114,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
     diti_graph graph;
     dit_result result;
     bool again;
+    share->job->plans_changed = true;
     do {
         diti_share_ops(share, &graph);
         if (graph.wanted_count && !diti_graph_failed(&graph)) {

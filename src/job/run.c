@@ -43,6 +43,7 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
         job->status.step = job->request.shape.steps;
         job->status.frame = job->request.shape.frames;
     }
+    if (!job->recording) job->status.reused = diti_job_reused(job);
     diti_unlock(&job->status_lock);
 }
 
@@ -71,6 +72,7 @@ static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
     if (share->run.total_us > 0) fraction = (float)(flight->done_us / share->run.total_us);
     if (fraction > 1) fraction = 1; /* more was to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
+    if (!job->recording) job->status.reused = diti_job_reused(job);
     diti_unlock(&job->status_lock);
 }
 
@@ -524,7 +526,9 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
     }
     if (!job->begun) diti_job_await_report(job);
     job->begun = true;
+    diti_lock(&job->status_lock);
     job->recording = recording;
+    diti_unlock(&job->status_lock);
     return DIT_WORKING;
 }
 
@@ -583,12 +587,11 @@ static bool diti_run_over(const dit_job *job) {
     return !job->mesh || diti_mesh_idle(job->mesh);
 }
 
-DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
+static dit_result diti_run_step(dit_job *job, uint32_t budget_us) {
     uint64_t bytes = diti_job_load_bytes(budget_us), before = bytes;
     dit_error error;
     dit_result result;
     memset(&error, 0, sizeof error);
-    if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, false);
     if (result == DIT_WORKING && job->agrees) {
         result = diti_job_agree(job, &error);
@@ -611,6 +614,14 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     if (!diti_run_over(job)) return DIT_WORKING;
     result = diti_run_check_health(job);
     if (result >= 0) diti_run_end(job, DIT_OK, NULL);
+    return result;
+}
+
+DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
+    dit_result result;
+    if (!job) return DIT_ERROR_INVALID_ARGUMENT;
+    result = diti_run_step(job, budget_us);
+    diti_job_publish(job);
     return result;
 }
 
@@ -655,7 +666,10 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
         if (job->loading) continue;
         memset(&error, 0, sizeof error);
         result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
-        if (result < 0 && diti_run_fail_or_resume(job, &error) < 0) return error.result;
+        if (result < 0 && diti_run_fail_or_resume(job, &error) < 0) {
+            diti_job_publish(job);
+            return error.result;
+        }
     }
 }
 
@@ -741,13 +755,12 @@ static dit_result diti_run_record_frame(dit_job *job, VkCommandBuffer commands, 
     return DIT_OK;
 }
 
-DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
+static dit_result diti_run_append(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
     diti_plan *plan;
     diti_trace_scope scope;
     dit_error error;
     dit_result result;
     memset(&error, 0, sizeof error);
-    if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
     memset(&job->before, 0, sizeof job->before);
     result = diti_run_begin(job, true);
     job->before.known = result == DIT_OK;
@@ -770,6 +783,14 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     return result < 0 ? diti_run_fail(job, &error) : result;
 }
 
+DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
+    dit_result result;
+    if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
+    result = diti_run_append(job, cmd, budget_us);
+    diti_job_publish(job);
+    return result;
+}
+
 DIT_API dit_result dit_job_unrecord(dit_job *job) {
     diti_share *first;
     diti_job_before *before;
@@ -789,6 +810,7 @@ DIT_API dit_result dit_job_unrecord(dit_job *job) {
     diti_lock(&job->status_lock);
     job->status = before->status;
     diti_unlock(&job->status_lock);
+    diti_job_publish(job);
     return DIT_OK;
 }
 

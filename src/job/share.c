@@ -25,7 +25,7 @@ static void diti_share_append(char *out, size_t size, const diti_ranks *group, c
                 first + (count ? count - 1 : 0), total);
 }
 
-static void diti_share_describe(const diti_share *share, dit_share *out) {
+DIT_INTERNAL void diti_share_describe(const diti_share *share, dit_share *out) {
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     const diti_axes *axes = &share->assignment.axes;
@@ -48,20 +48,4 @@ static void diti_share_describe(const diti_share *share, dit_share *out) {
                     : 1.0 / ranks);
     if (ranks > 1)
         out->step_bytes = diti_plan_exchange_bytes(share->program.plan, share->program.step_segment, UINT32_MAX);
-}
-
-DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {
-    uint32_t i;
-    if (!job || !count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_shares: job and count must be given");
-    if (!out) {
-        *count = job->share_count;
-        return DIT_OK;
-    }
-    if (*count > job->share_count) *count = job->share_count;
-    for (i = 0; i < *count; i++) {
-        diti_share_describe(job->shares[i], &out[i]);
-        out[i].device = job->device_of_share[i];
-    }
-    return DIT_OK;
 }

@@ -104,7 +104,9 @@ DIT_INTERNAL void diti_job_settle(dit_job *job) {
 
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
     if (job->share_count > 1 || job->mesh) diti_job_settle(job);
+    diti_job_count_others(job, &job->gone);
     diti_mesh_destroy(job->mesh);
     job->mesh = NULL;
+    job->plans_changed = true;
     while (job->share_count > 1) diti_share_destroy(job->shares[--job->share_count]);
 }

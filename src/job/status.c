@@ -12,7 +12,7 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
     if (!job) return;
     diti_lock(&shared->status_lock);
     if (out) *out = job->status;
-    if (out && job->request.shape.reuse.policy) out->reused = diti_job_reused(shared);
+    if (out && job->recording) out->reused = diti_job_reused(shared); /* the commands run whenever they do */
     if (out && out->result == DIT_OK && diti_job_must_repeat(job)) out->result = DIT_WORKING;
     if (err) *err = job->error;
     diti_unlock(&shared->status_lock);
@@ -28,22 +28,48 @@ static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
     return bytes;
 }
 
-DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
+DIT_INTERNAL void diti_job_count_others(const dit_job *job, dit_counters *out) {
     uint32_t i;
+    for (i = 1; i < job->share_count; i++)
+        if (job->shares[i]->program.plan) diti_counters_add(out, &job->shares[i]->program.plan->counters);
+    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
+}
+
+DIT_INTERNAL void diti_job_publish(dit_job *job) {
+    dit_counters counters = job->gone;
+    uint32_t i;
+    diti_counters_add(&counters, &job->shares[0]->program.plan->counters);
+    diti_job_count_others(job, &counters);
+    diti_lock(&job->status_lock);
+    job->counters = counters;
+    job->told_count = job->share_count;
+    for (i = 0; i < job->share_count && job->plans_changed; i++) {
+        diti_share_describe(job->shares[i], &job->told[i]);
+        job->told[i].device = job->device_of_share[i];
+    }
+    diti_unlock(&job->status_lock);
+    job->plans_changed = false;
+}
+
+DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
+    dit_job *shared = (dit_job *)(uintptr_t)job;
     if (!out) return;
     memset(out, 0, sizeof *out);
     if (!job) return;
-    diti_plan_counters(job->shares[0]->program.plan, out);
-    for (i = 1; i < job->share_count; i++) {
-        const dit_counters *more = &job->shares[i]->program.plan->counters;
-        out->dispatches += more->dispatches;
-        out->submits += more->submits;
-        out->recordings += more->recordings;
-        out->allocations += more->allocations;
-        out->pipelines += more->pipelines;
-        out->streamed_bytes += more->streamed_bytes;
-    }
-    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
+    diti_lock(&shared->status_lock);
+    *out = job->counters;
+    diti_unlock(&shared->status_lock);
+}
+
+DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {
+    dit_job *shared = (dit_job *)(uintptr_t)job;
+    if (!job || !count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_shares: job and count must be given");
+    diti_lock(&shared->status_lock);
+    if (!out || *count > job->told_count) *count = job->told_count;
+    if (out) memcpy(out, job->told, *count * sizeof *out);
+    diti_unlock(&shared->status_lock);
+    return DIT_OK;
 }
 
 static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {

@@ -4,6 +4,8 @@
 #include "library.h"
 #include "split_job.h"
 #include "vulkan_test.h"
+#include <pthread.h>
+#include <unistd.h>
 
 static bool full; /* the sweeps of make test-all */
 enum { STEPS = 3, SIDE = 32 };
@@ -87,6 +89,48 @@ static void set_trap(maker *m, uint32_t device, how kind, uint32_t step, uint32_
 
 /* --- going on --- */
 
+/* Asks about a job all the time, from a thread of its own. */
+typedef struct asker {
+    const dit_job *job;
+    int over; /* atomic */
+    pthread_t thread;
+    uint64_t submits, asked;
+    bool fell, odd;
+} asker;
+
+static void *ask(void *user) {
+    asker *a = (asker *)user;
+    while (!diti_atomic_load(&a->over)) {
+        dit_share shares[DITI_MAX_DEVICES];
+        dit_counters counters;
+        dit_status status;
+        uint32_t count = DITI_MAX_DEVICES, i;
+        dit_job_get_counters(a->job, &counters);
+        dit_job_status(a->job, &status, NULL);
+        dit_job_shares(a->job, shares, &count, NULL);
+        a->fell = a->fell || counters.submits < a->submits;
+        a->submits = counters.submits;
+        a->odd = a->odd || !count || count > 4 || status.step > STEPS;
+        for (i = 0; i < count; i++) a->odd = a->odd || shares[i].device > 3 || !shares[i].work[0];
+        a->asked++;
+        usleep(100);
+    }
+    return NULL;
+}
+
+static void ask_begin(asker *a, const dit_job *job) {
+    memset(a, 0, sizeof *a);
+    a->job = job;
+    CHECK(pthread_create(&a->thread, NULL, ask, a) == 0);
+}
+
+static void ask_end(asker *a) {
+    diti_atomic_store(&a->over, 1);
+    pthread_join(a->thread, NULL);
+    CHECK_MESSAGE(a->asked && !a->fell && !a->odd, "asked %llu times, counts %s, answers %s",
+                  (unsigned long long)a->asked, a->fell ? "fell" : "rose", a->odd ? "were odd" : "were right");
+}
+
 /* A device fails behind so many steps of a run that is allowed to go on. */
 static void check_resume(maker *m, const char *split, uint32_t device, how kind, uint32_t step) {
     static uint8_t pixels[4 * SIDE * SIDE];
@@ -95,11 +139,13 @@ static void check_resume(maker *m, const char *split, uint32_t device, how kind,
     dit_output output;
     dit_result result = DIT_WORKING;
     uint32_t before;
+    asker a;
     desc.resume_on_loss = true;
     desc.preview_interval = 1;
     if (!begin(m, &desc)) return;
     before = m->job->shares[0]->assignment.share_total;
     set_trap(m, device, kind, step, 3);
+    ask_begin(&a, m->job);
     while (!m->job->resumed && (result = dit_job_step(m->job, 0)) == DIT_WORKING) {
     }
     if (CHECK(m->job->resumed && result == DIT_WORKING)) { /* previews were in the old plan */
@@ -107,6 +153,7 @@ static void check_resume(maker *m, const char *split, uint32_t device, how kind,
         CHECK(dit_job_read(m->job, DIT_READ_PREVIEW, 0, 0, pixels, sizeof pixels, 0, &err) == DIT_WORKING);
     }
     result = finish(m);
+    ask_end(&a);
     dit_job_status(m->job, &status, NULL);
     printf("%s, device %u %s: went on behind step %u with %u devices: relative L2 %.2g\n", split, device,
            how_names[kind], m->job->begins_at, m->job->shares[0]->assignment.share_total, error_made());
