@@ -35,6 +35,7 @@ typedef struct diti_auto_numbers {
     uint64_t name[DITI_MAX_DEVICES]; /* hash of what the driver states */
     diti_split_rates inside;         /* between devices of the process */
     double latency, element;
+    uint32_t failed; /* the process makes no job */
 } diti_auto_numbers;
 
 typedef struct diti_auto_choice {
@@ -49,6 +50,7 @@ typedef struct diti_auto {
     const dit_model *model;
     const dit_context *context;
     const diti_job_request *request;
+    const dit_job *made;                       /* NULL: no other process is asked */
     diti_auto_numbers ranks[DITI_MAX_DEVICES]; /* by place */
     diti_split_request q;
     diti_auto_choice choice;
@@ -200,15 +202,16 @@ static void diti_auto_decide(diti_auto *a) {
 
 /* --- several processes --- */
 
-/* A letter's other end has come to it; else an error names a rank that does not. */
+/* A letter's other end has come to it; else an error names a rank that does not. letter: NULL: the rank's last word is
+   waited for, which is such an error. */
 static dit_result diti_auto_await(const diti_auto *a, diti_letter *letter, uint32_t rank, dit_error *err) {
     diti_peers *peers = a->context->peers;
     VkSemaphore never = VK_NULL_HANDLE;
     dit_result result = diti_timeline_create(a->context->device, &never, err);
     if (result == DIT_OK) result = DIT_WORKING;
     while (result == DIT_WORKING) {
-        result = diti_beats_await(peers, rank, err);
-        if (result >= 0) result = diti_letter_poll(peers, letter, err);
+        result = diti_beats_await(peers, a->made->number, rank, err);
+        if (result >= 0) result = letter ? diti_letter_poll(peers, letter, err) : DIT_WORKING;
         if (result == DIT_WORKING) result = diti_timeline_wait(a->context->device, never, 1, 1000000u, err);
     }
     diti_destroy_Semaphore(a->context->device, never);
@@ -220,7 +223,7 @@ static dit_result diti_auto_tell(const diti_auto *a, uint32_t number, uint32_t r
                                  dit_error *err) {
     diti_peers *peers = a->context->peers;
     diti_letter *letter = NULL;
-    dit_result result = diti_letter_send(peers, peers->job, number, rank, data, size, &letter, err);
+    dit_result result = diti_letter_send(peers, a->made->number, number, rank, data, size, &letter, err);
     if (result == DIT_OK) result = diti_auto_await(a, letter, rank, err);
     if (letter) diti_letter_drop(peers, &letter);
     return result;
@@ -230,65 +233,111 @@ static dit_result diti_auto_hear(const diti_auto *a, uint32_t number, uint32_t r
                                  dit_error *err) {
     diti_peers *peers = a->context->peers;
     diti_letter *letter = NULL;
-    dit_result result = diti_letter_ask(peers, peers->job, number, rank, size, &letter, err);
+    dit_result result = diti_letter_ask(peers, a->made->number, number, rank, size, &letter, err);
     if (result == DIT_OK) result = diti_auto_await(a, letter, rank, err);
     if (result == DIT_OK) memcpy(data, diti_letter_text(letter), size);
     if (letter) diti_letter_drop(peers, &letter);
     return result;
 }
 
-/* The first rank hears what all others have, chooses, and tells them. */
-static dit_result diti_auto_lead(diti_auto *a, uint32_t number, dit_error *err) {
+static uint32_t diti_auto_number(const dit_job *job) {
+    return DITI_LETTER_CHOICES + (job->number >> 4) % DITI_LETTER_CHOICES; /* the tag has 4 bits of it */
+}
+
+/* A letter of another rank is taken whenever it comes, and read by nobody. */
+static void diti_auto_take(const dit_job *job, uint32_t rank, size_t size) {
+    diti_peers *peers = job->context->peers;
+    diti_letter *letter = NULL;
+    diti_letter_ask(peers, job->number, diti_auto_number(job), rank, size, &letter, NULL);
+    if (letter) diti_letter_drop(peers, &letter);
+}
+
+/* The first rank hears what all others have, chooses, and tells them. A rank that has failed sends and gets letters,
+   too: none stays behind that a later job might take for its own. */
+static dit_result diti_auto_lead(diti_auto *a, dit_error *err) {
     const diti_peers *peers = a->context->peers;
+    uint32_t number = diti_auto_number(a->made), i;
     dit_result result = DIT_OK, told;
-    uint32_t i;
-    for (i = 1; i < peers->rank_count && result == DIT_OK; i++) {
+    for (i = 1; i < peers->rank_count; i++) {
+        if (result != DIT_OK) {
+            diti_auto_take(a->made, peers->ranks[i], sizeof a->ranks[i]);
+            continue;
+        }
         a->choice.lost = peers->ranks[i];
         result = diti_auto_hear(a, number, peers->ranks[i], &a->ranks[i], sizeof a->ranks[i], err);
+        if (result == DIT_OK && a->ranks[i].failed) result = diti_auto_await(a, NULL, peers->ranks[i], err);
     }
     if (result == DIT_OK) diti_auto_decide(a);
     for (i = 1; i < peers->rank_count; i++) {
-        if (!a->choice.made && peers->ranks[i] == a->choice.lost) continue;
-        told = diti_auto_tell(a, number, peers->ranks[i], &a->choice, sizeof a->choice, result < 0 ? NULL : err);
+        if (!a->choice.made)
+            told = diti_letter_send(a->context->peers, a->made->number, number, peers->ranks[i], &a->choice,
+                                    sizeof a->choice, NULL, NULL);
+        else
+            told = diti_auto_tell(a, number, peers->ranks[i], &a->choice, sizeof a->choice, result < 0 ? NULL : err);
         if (result == DIT_OK) result = told;
     }
     return result;
 }
 
-static dit_result diti_auto_follow(diti_auto *a, uint32_t number, dit_error *err) {
+static dit_result diti_auto_follow(diti_auto *a, dit_error *err) {
     const diti_peers *peers = a->context->peers;
-    uint32_t first = peers->ranks[0];
-    DITI_TRY(diti_auto_tell(a, number, first, &a->ranks[peers->place], sizeof a->ranks[0], err));
+    uint32_t first = peers->ranks[0], number = diti_auto_number(a->made);
+    dit_result result = diti_auto_tell(a, number, first, &a->ranks[peers->place], sizeof a->ranks[0], err);
+    if (result != DIT_OK) {
+        diti_auto_take(a->made, first, sizeof a->choice);
+        return result;
+    }
     DITI_TRY(diti_auto_hear(a, number, first, &a->choice, sizeof a->choice, err));
     if (a->choice.made) return DIT_OK;
+    if (a->choice.lost == first) return diti_auto_await(a, NULL, first, err);
     return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u is gone, says rank %u", a->choice.lost, first);
 }
 
-/* asks: other processes are asked and told, which do the same now; else they count as what this one is. */
-static dit_result diti_auto_find(diti_auto *a, bool asks, dit_error *err) {
+DIT_INTERNAL void diti_job_choose_nothing(const dit_job *job) {
+    diti_peers *peers = job->context->peers;
+    diti_auto *a = (diti_auto *)diti_alloc_zero(&job->env, sizeof *a);
+    uint32_t first = peers->ranks[0], number = diti_auto_number(job), i;
+    if (!a || peers->rank_count == 1) {
+        diti_free(&job->env, a);
+        return;
+    }
+    a->choice.lost = first;
+    a->ranks[0].failed = 1;
+    if (peers->place) {
+        diti_letter_send(peers, job->number, number, first, &a->ranks[0], sizeof a->ranks[0], NULL, NULL);
+        diti_auto_take(job, first, sizeof a->choice);
+    }
+    for (i = 1; i < peers->rank_count && !peers->place; i++) {
+        diti_auto_take(job, peers->ranks[i], sizeof a->ranks[i]);
+        diti_letter_send(peers, job->number, number, peers->ranks[i], &a->choice, sizeof a->choice, NULL, NULL);
+    }
+    diti_free(&job->env, a);
+}
+
+static dit_result diti_auto_find(diti_auto *a, dit_error *err) {
     diti_peers *peers = a->context->peers;
     diti_auto_numbers *own = &a->ranks[peers->place];
-    uint32_t rank, number;
-    DITI_TRY(diti_auto_count(a, own, err));
-    if (peers->rank_count > 1 && asks) {
-        number = DITI_LETTER_CHOICES + (peers->job >> 4) % DITI_LETTER_CHOICES; /* the tag has 4 bits of it */
-        return peers->place ? diti_auto_follow(a, number, err) : diti_auto_lead(a, number, err);
-    }
+    uint32_t rank;
+    dit_result result = diti_auto_count(a, own, err);
+    if (peers->rank_count > 1 && a->made && result < 0) diti_job_choose_nothing(a->made);
+    DITI_TRY(result);
+    if (peers->rank_count > 1 && a->made) return peers->place ? diti_auto_follow(a, err) : diti_auto_lead(a, err);
     for (rank = 0; rank < peers->rank_count; rank++)
         if (rank != peers->place) a->ranks[rank] = *own;
     diti_auto_decide(a);
     return DIT_OK;
 }
 
-static dit_result diti_auto_choose(const dit_model *model, const dit_context *context, bool asks,
+static dit_result diti_auto_choose(const dit_model *model, const dit_context *context, const dit_job *made,
                                    diti_job_request *request, dit_error *err) {
     diti_auto *a = (diti_auto *)diti_alloc_zero(&model->env, sizeof *a);
     dit_result result;
     if (!a) return diti_fail_memory(err, "choosing a split");
     a->model = model;
     a->context = context;
+    a->made = made;
     a->request = request;
-    result = diti_auto_find(a, asks, err);
+    result = diti_auto_find(a, err);
     if (result >= 0) {
         request->shape.split = a->choice.split;
         request->shape.strips = a->choice.split.degree[DITI_SPLIT_PIPEFUSION];
@@ -313,7 +362,7 @@ static void diti_auto_log(const dit_model *model, const diti_job_request *reques
              request->predicted_seconds);
 }
 
-DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, bool asks,
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, const dit_job *made,
                                         diti_job_request *request, dit_error *err) {
     diti_split *split = &request->shape.split;
     double rates[DITI_MAX_DEVICES];
@@ -321,7 +370,7 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
     const char *why;
     uint32_t axis, i;
     if (!split->degree[0] && context && context->peers) {
-        DITI_TRY(diti_auto_choose(model, context, asks, request, err));
+        DITI_TRY(diti_auto_choose(model, context, made, request, err));
         diti_auto_log(model, request);
     }
     for (axis = 0; axis < DITI_SPLIT_AXES && !split->degree[axis]; axis++) split->degree[axis] = 1;

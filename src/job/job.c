@@ -80,6 +80,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     }
     result = diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err);
     if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, NULL, &job->request, err);
+    if (result != DIT_OK && peers && diti_starts_with(desc->split, "auto")) diti_job_choose_nothing(job);
     if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
     if (peers) {
         dit_result told = diti_job_tell_terms(job, result == DIT_OK, result == DIT_OK ? err : NULL);
@@ -267,11 +268,11 @@ static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *requ
         memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
         request->predicted_seconds = job->request.predicted_seconds;
     }
-    return diti_job_choose(job->model, job->context, false, request, err);
+    return diti_job_choose(job->model, job->context, NULL, request, err);
 }
 
-/* What recorded commands have done so far is read from the plan and its memory, which a restart may replace: nobody who
-   asks reads it from now on. Returns whether there are such commands. */
+/* A status that is asked for is partly read from what recorded commands have written, and from the plan, which a
+   restart may replace: from now on nothing of it is. Returns whether there are such commands. */
 static bool diti_job_freeze_status(dit_job *job) {
     bool recording = job->recording;
     diti_lock(&job->status_lock);

@@ -894,10 +894,13 @@ DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
 /* share.c */
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]);
-/* auto.c: a split where the request leaves it to the devices, and shares where they are unequal. asks: other processes
-   make the job now, too, and are asked what they have; else they count as what this one is. */
-DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, bool asks,
+/* auto.c: a split where the request leaves it to the devices, and shares where they are unequal. made: other
+   processes make the job now, too, and are asked what they have; NULL: they count as what this one is. */
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, const dit_job *made,
                                         diti_job_request *request, dit_error *err);
+/* Where a call has failed before its job's split could be chosen: letters that others send for that are taken, and
+   those that they wait for are sent. */
+DIT_INTERNAL void diti_job_choose_nothing(const dit_job *job);
 DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
                                              const diti_job_request *request); /* tokens of a frame */
 /* Says what keeps a job from being split as the request says; NULL: nothing, as far as its prompts are read. */

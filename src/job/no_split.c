@@ -1,11 +1,13 @@
 /* DIT_NO_SPLIT: a job on one device has one share, which is all of it, and evaluates whole steps. */
 #include "job/job.h"
 
-DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, bool asks,
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, const dit_job *made,
                                         diti_job_request *request, dit_error *err) {
-    (void)model, (void)context, (void)asks, (void)request, (void)err;
+    (void)model, (void)context, (void)made, (void)request, (void)err;
     return DIT_OK;
 }
+
+DIT_INTERNAL void diti_job_choose_nothing(const dit_job *job) { (void)job; }
 
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
     (void)model, (void)request;

@@ -267,18 +267,25 @@ static void diti_beat_prepare(const diti_beats *beats, diti_beat *beat, uint64_t
     beat->sending = diti_beat_send(beats, beat, &beat->word); /* a transport that fails is met in the run */
 }
 
-DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) {
-    uint64_t now = diti_clock_us();
-    diti_beats *beats;
+static bool diti_beats_prepares(diti_peers *peers, uint64_t now) {
+    return peers && peers->application.rank_count > 1 &&
+           (uint32_t)(now / 1000000u) - (uint32_t)diti_atomic_load(&peers->stepped_s) >= DITI_BEAT_STEPPED_S;
+}
+
+/* Under coming_lock. */
+static void diti_beats_prepare_run(diti_peers *peers, uint32_t job, uint32_t run, uint64_t now) {
+    diti_beats *beats = diti_beats_coming(peers, job, run);
     uint32_t i;
-    if (!peers || peers->application.rank_count <= 1 ||
-        (uint32_t)(now / 1000000u) - (uint32_t)diti_atomic_load(&peers->stepped_s) < DITI_BEAT_STEPPED_S)
-        return;
-    diti_lock(&peers->coming_lock);
-    beats = diti_beats_coming(peers, peers->job, peers->run);
     for (i = 0; beats && i < beats->count; i++)
         if (!diti_beats_behind(peers, beats, beats->list[i].rank))
             diti_beat_prepare(beats, &beats->list[i], now, peers->silence_us / 5);
+}
+
+DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) {
+    uint64_t now = diti_clock_us();
+    if (!diti_beats_prepares(peers, now)) return;
+    diti_lock(&peers->coming_lock);
+    diti_beats_prepare_run(peers, peers->job, peers->run, now);
     diti_unlock(&peers->coming_lock);
 }
 
@@ -325,24 +332,26 @@ DIT_INTERNAL void diti_beats_made(diti_peers *peers, uint32_t job, uint32_t run,
     diti_unlock(&peers->coming_lock);
 }
 
-DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err) {
+DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t job, uint32_t rank, dit_error *err) {
     uint64_t now = diti_clock_us(), passed;
     diti_beats *beats;
     diti_beat *beat;
     dit_result result;
-    diti_beats_prepare(peers);
     diti_lock(&peers->coming_lock);
-    beats = diti_beats_coming(peers, peers->job, peers->run);
-    diti_unlock(&peers->coming_lock);
-    if (!beats) return diti_fail_memory(err, "words to other processes");
-    for (beat = beats->list; beat->rank != rank; beat++) {
+    if (diti_beats_prepares(peers, now)) diti_beats_prepare_run(peers, job, 0, now);
+    beats = diti_beats_coming(peers, job, 0);
+    for (beat = beats ? beats->list : NULL; beat && beat->rank != rank; beat++) {
     }
-    passed = beat->looked_us && now > beat->looked_us ? now - beat->looked_us : 0;
-    beat->looked_us = now;
-    beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
-    result = diti_beat_listen(beats, beat, err);
-    if (result < 0 || beat->silent_us < (beat->alive ? peers->silence_us : peers->limit_us)) return result;
-    return diti_beat_silent(beat, beat->silent_us, err);
+    if (beat) {
+        passed = beat->looked_us && now > beat->looked_us ? now - beat->looked_us : 0;
+        beat->looked_us = now;
+        beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
+    }
+    result = beat ? diti_beat_listen(beats, beat, err) : diti_fail_memory(err, "words to other processes");
+    if (result >= 0 && beat->silent_us >= (beat->alive ? peers->silence_us : peers->limit_us))
+        result = diti_beat_silent(beat, beat->silent_us, err);
+    diti_unlock(&peers->coming_lock);
+    return result;
 }
 
 /* Whether a rank that was heard has not said its last word, though it is listened to. */

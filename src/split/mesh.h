@@ -193,7 +193,8 @@ typedef struct diti_peers {
     struct diti_beats *coming;  /* words for runs that have no mesh yet, under coming_lock */
     int coming_lock, stepped_s; /* stepped_s: atomic; second in which a run was stepped last */
     struct diti_beats *deaf;    /* beats of ended runs with words on their way to here: freed with the context */
-    diti_letter *letters;       /* letters that are on their way, or were not taken */
+    int letters_lock;
+    diti_letter *letters; /* under letters_lock: letters that are on their way, or were not taken */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk,
    transport_ms, silence_ms. */
@@ -289,8 +290,9 @@ DIT_INTERNAL void diti_beats_aim(diti_peers *peers, uint32_t job, uint32_t run);
 /* The call is over that was to bring this rank to the run. Unless it joins, that is, has a mesh for it, the others are
    told that it does not come; how: whether that is meant so. */
 DIT_INTERNAL void diti_beats_made(diti_peers *peers, uint32_t job, uint32_t run, bool joins, diti_leaving how);
-/* For every look at a letter of that rank: an error names the rank if it has been silent for too long. */
-DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err);
+/* For every look at a letter of that rank for a job that is made: an error names the rank if it has been silent for too
+   long. */
+DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t job, uint32_t rank, dit_error *err);
 DIT_INTERNAL void diti_beats_part(diti_peers *peers); /* the context ends: those that were listened to need not be */
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err);
 /* The mesh goes before its run has begun, and another one is made for it, which takes the words. */

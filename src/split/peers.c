@@ -249,6 +249,7 @@ static uint64_t diti_letter_tag(uint32_t job, uint32_t number, uint32_t sender) 
 /* Frees letters that nobody waits for, and that have come or left; all: every letter. */
 static void diti_letters_free(diti_peers *peers, bool all) {
     diti_letter **at = &peers->letters;
+    diti_lock(&peers->letters_lock);
     while (*at) {
         diti_letter *letter = *at;
         if (!all && (letter->kept || diti_letter_poll(peers, letter, NULL) == DIT_WORKING)) {
@@ -258,8 +259,10 @@ static void diti_letters_free(diti_peers *peers, bool all) {
         *at = letter->next;
         diti_free(&peers->env, letter);
     }
+    diti_unlock(&peers->letters_lock);
 }
 
+/* The caller waits for it, so far. */
 static diti_letter *diti_letter_new(diti_peers *peers, uint32_t rank, size_t size, dit_error *err) {
     diti_letter *letter;
     diti_letters_free(peers, false);
@@ -270,8 +273,11 @@ static diti_letter *diti_letter_new(diti_peers *peers, uint32_t rank, size_t siz
     }
     letter->rank = rank;
     letter->size = size;
+    letter->kept = true;
+    diti_lock(&peers->letters_lock);
     letter->next = peers->letters;
     peers->letters = letter;
+    diti_unlock(&peers->letters_lock);
     return letter;
 }
 
@@ -283,13 +289,15 @@ DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t job, uint32
                                          const void *data, size_t size, diti_letter **out, dit_error *err) {
     const dit_transport *with = &peers->application;
     diti_letter *letter = diti_letter_new(peers, to, size, err);
+    dit_result result = DIT_OK;
     if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
-    letter->kept = out != NULL;
     if (out) *out = letter;
     memcpy(diti_letter_room(letter), data, size);
     letter->request =
         with->send(to, diti_letter_room(letter), size, diti_letter_tag(job, number, with->rank), with->user);
-    return letter->request ? DIT_OK : diti_letter_broken(letter, err);
+    if (!letter->request) result = diti_letter_broken(letter, err);
+    if (!out) diti_letter_drop(peers, &letter);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t job, uint32_t number, uint32_t from, size_t size,
@@ -298,7 +306,6 @@ DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t job, uint32_
     diti_letter *letter = diti_letter_new(peers, from, size, err);
     *out = letter;
     if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
-    letter->kept = true;
     letter->request =
         with->receive(from, diti_letter_room(letter), size, diti_letter_tag(job, number, from), with->user);
     return letter->request ? DIT_OK : diti_letter_broken(letter, err);
@@ -312,8 +319,10 @@ DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *l
 }
 
 DIT_INTERNAL void diti_letter_drop(diti_peers *peers, diti_letter **letter) {
+    diti_lock(&peers->letters_lock);
     if (*letter) (*letter)->kept = false;
     *letter = NULL;
+    diti_unlock(&peers->letters_lock);
     diti_letters_free(peers, false);
 }
 

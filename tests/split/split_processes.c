@@ -260,7 +260,17 @@ static void restart_job(maker *m, uint32_t rank, uint32_t other, dit_result fail
     CHECK_MESSAGE(result == (rank == other ? fails : DIT_OK), "rank %u: %d, %s", rank, (int)result, err.message);
 }
 
-/* Calls fail in one rank; all that comes after them works in every rank. */
+/* Letters (tags with bit 9) that have come from other ranks, and that nobody has taken. */
+static uint32_t count_left_letters(uint32_t ranks) {
+    uint32_t i, left = 0;
+    for (i = 0; i < ranks; i++) {
+        const socket_transfer *t = socket_peers[i].arrived;
+        for (; t; t = t->next) left += (t->head.tag & 0x200u) != 0;
+    }
+    return left;
+}
+
+/* Calls fail in one rank; all that comes after them works in every rank, and takes no letter of theirs. */
 static void call_on(uint32_t rank) {
     static const dit_result fails[] = {DIT_ERROR_INVALID_ARGUMENT, DIT_ERROR_OUT_OF_DEVICE_MEMORY};
     enum { NOBODY = SOCKET_RANKS };
@@ -299,6 +309,7 @@ static void call_on(uint32_t rank) {
         restart_job(&m, rank, NOBODY, DIT_OK);
         expect_run(&m, rank, NULL);
     }
+    CHECK_MESSAGE(count_left_letters(3) == 0, "rank %u: %u letters were not taken", rank, count_left_letters(3));
     close_maker(&m);
 }
 
