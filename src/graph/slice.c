@@ -212,22 +212,21 @@ DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_
 #define DITI_LONGEST_PIECE_US 300000
 
 /* The most workgroups of a dispatch in one piece: as many as finest_us has time for, but no fewer than what fills the
-   device unless it was measured, or is predicted, that these take too long, and no fewer than take as long as their
-   launch, since pieces that are mostly launches make frames longer, not shorter. */
+   device, or (source_minimum) was measured to leave it idle, unless these take too long, and no fewer than take as long
+   as their launch, since pieces that are mostly launches make frames longer, not shorter. */
 static uint32_t diti_slice_limit(const diti_plan *plan, uint32_t source) {
     const diti_dispatch *dispatch = &plan->sources[source];
     uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = dispatch->groups, pieces;
     float us = plan->source_cut_us[source], launch = plan->launch_us, room = plan->finest_us - launch;
     if (us > plan->finest_us) {
         double by_cost = (double)dispatch->groups * (double)(room > launch ? room : launch) / (double)(us - launch);
+        double longest = (double)dispatch->groups * DITI_LONGEST_PIECE_US / (double)us;
+        uint32_t least;
         if (by_cost < most) most = (uint32_t)by_cost;
-        if (!plan->source_measured[source]) {
-            double longest = (double)dispatch->groups * DITI_LONGEST_PIECE_US / (double)us;
-            uint32_t fills = diti_dispatch_fills(plan->device, dispatch);
-            if (fills > longest) fills = (uint32_t)longest;
-            if (most < fills) most = fills;
-        }
-        if (most < plan->source_minimum[source]) most = plan->source_minimum[source];
+        least =
+            plan->source_measured[source] ? plan->source_minimum[source] : diti_dispatch_fills(plan->device, dispatch);
+        if (least > longest) least = (uint32_t)longest;
+        if (most < least) most = least;
     }
     if (most > dispatch->groups) most = dispatch->groups;
     if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;

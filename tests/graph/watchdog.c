@@ -164,6 +164,29 @@ static bool has_long_op(const diti_plan *plan) {
     return false;
 }
 
+/* Pieces were measured to leave the device idle, and to take long: they stay as large as that, but for what would take
+   so long that the system resets the device. */
+static void check_measured(diti_plan *plan, const char *what) {
+    size_t i, long_ones = 0;
+    dit_error err = {0};
+    for (i = 0; i < plan->source_count; i++) {
+        plan->source_measured[i] = true;
+        plan->source_minimum[i] = plan->sources[i].groups;
+        plan->source_cut_us[i] *= 3;
+        long_ones += plan->source_cut_us[i] > 2 * LONGEST_US;
+    }
+    plan->dispatch_count = plan->slice_count = 0;
+    CHECK_MESSAGE(diti_plan_slice_sources(plan, &err) == DIT_OK, "%s", err.message);
+    for (i = 0; i < plan->dispatch_count; i++) {
+        const diti_plan_dispatch *piece = &plan->dispatches[i];
+        CHECK_MESSAGE(
+            piece->us <= 1.1f * LONGEST_US || piece->groups <= least_groups(plan, &plan->sources[piece->source]),
+            "%s: a measured piece of %s takes %.0f us", what, plan->sources[piece->source].name, (double)piece->us);
+    }
+    printf("%s: %u of %u measured ops took longer than two of the longest pieces\n", what, (unsigned)long_ones,
+           (unsigned)plan->source_count);
+}
+
 /* Plans large ops as diti_plan_create does, without memory, pipelines and commands. */
 static void cut_large_ops(diti_device *device, dit_type type, bool own_speed, const char *what) {
     diti_weight linear = imagined_weight(type, 12288, 3072, 1), conv = imagined_weight(type, 128, 128 * 9, 3);
@@ -183,6 +206,7 @@ static void cut_large_ops(diti_device *device, dit_type type, bool own_speed, co
         check_slices(&plan, what);
         CHECK_MESSAGE(has_long_op(&plan) || own_speed, "%s: nothing needs to be cut", what);
         CHECK_MESSAGE(plan.dispatch_count > plan.source_count || !has_long_op(&plan), "%s: nothing was cut", what);
+        if (!own_speed && device->speed.us_per_gflop > 3000) check_measured(&plan, what);
     }
     diti_free(&device->env, plan.tensors);
     diti_free(&device->env, plan.sources);
