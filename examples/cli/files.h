@@ -103,6 +103,14 @@ static void store_be32(unsigned char *out, uint32_t value) {
     out[3] = (unsigned char)value;
 }
 
+/* A number of so many bytes, the highest of them first or last. */
+static uint32_t load_number(const unsigned char *p, int bytes, bool big) {
+    uint32_t value = 0;
+    int i;
+    for (i = 0; i < bytes; i++) value = value << 8 | p[big ? i : bytes - 1 - i];
+    return value;
+}
+
 /* A text chunk: tEXt when the text is ASCII, else iTXt, because tEXt is Latin-1 by definition. */
 static size_t make_text_chunk(const char *key, const char *text, unsigned char *out) {
     size_t length = strlen(text), head = strlen(key) + 1, i;

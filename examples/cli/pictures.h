@@ -167,11 +167,70 @@ static const char *damaged_picture(bool png, const char *reason) {
     return why;
 }
 
-/* The bytes of a PNG or JPEG file; NULL, or why not. */
+/* ---- Exif (CIPA DC-008): how the camera was held ---- */
+
+/* The Exif of a PNG or JPEG; NULL: it has none. */
+static const unsigned char *find_exif(const unsigned char *data, size_t size, bool png, size_t *length) {
+    size_t at = png ? 8 : 2, head = png ? 12 : 2; /* bytes of a chunk or segment beside its data */
+    while (at <= size && size - at >= 12) {
+        const unsigned char *part = data + at;
+        *length = load_number(png ? part : part + 2, png ? 4 : 2, true);
+        if (!png && (part[0] != 0xff || part[1] == 0xda)) return NULL;
+        if (*length > size - at - head) return NULL;
+        if (png && memcmp(part + 4, "eXIf", 4) == 0) return part + 8;
+        if (!png && part[1] == 0xe1 && *length >= 8 && memcmp(part + 4, "Exif\0", 6) == 0)
+            return *length -= 8, part + 10;
+        at += head + *length;
+    }
+    return NULL;
+}
+
+/* 1 to 8, as the tag Orientation counts; 1, upright, where there is none. */
+static uint32_t exif_orientation(const unsigned char *exif, size_t size) {
+    const bool big = exif && size >= 8 && exif[0] == 'M';
+    size_t at, entries;
+    if (!exif || size < 8 || memcmp(exif, big ? "MM\0*" : "II*\0", 4) != 0) return 1;
+    at = load_number(exif + 4, 4, big);
+    if (at > size || size - at < 2) return 1;
+    entries = load_number(exif + at, 2, big);
+    for (at += 2; entries && size - at >= 12; entries--, at += 12) {
+        const uint32_t value = load_number(exif + at + 8, 2, big);
+        if (load_number(exif + at, 2, big) != 274 || load_number(exif + at + 2, 2, big) != 3) continue;
+        return value >= 1 && value <= 8 ? value : 1;
+    }
+    return 1;
+}
+
+/* Turns and mirrors a picture, so that it is upright; false without memory. */
+static bool make_upright(picture *p, uint32_t orientation) {
+    const bool turned = orientation >= 5, mirrors_x = strchr("\2\3\7\10", (int)orientation) != NULL,
+               mirrors_y = strchr("\3\4\6\7", (int)orientation) != NULL;
+    const uint32_t width = turned ? p->height : p->width, height = turned ? p->width : p->height;
+    uint8_t *rgba;
+    uint32_t x, y;
+    if (orientation == 1) return true;
+    rgba = malloc((size_t)width * height * 4);
+    if (!rgba) return false;
+    for (y = 0; y < height; y++)
+        for (x = 0; x < width; x++) {
+            const uint32_t u = turned ? y : x, v = turned ? x : y;
+            const size_t from_x = mirrors_x ? p->width - 1 - u : u, from_y = mirrors_y ? p->height - 1 - v : v;
+            memcpy(rgba + ((size_t)y * width + x) * 4, p->rgba + (from_y * p->width + from_x) * 4, 4);
+        }
+    free(p->rgba);
+    p->rgba = rgba;
+    p->width = width;
+    p->height = height;
+    return true;
+}
+
+/* The bytes of a PNG or JPEG file, upright; NULL, or why not. */
 static const char *decode_picture(const unsigned char *data, size_t size, picture *out) {
     static char why[160];
     const bool png = size >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0;
     const char *damage;
+    const unsigned char *exif;
+    size_t exif_size = 0;
     int width = 0, height = 0, channels;
     memset(out, 0, sizeof *out);
     if (!png && (size < 3 || memcmp(data, "\xff\xd8\xff", 3) != 0)) return "this is no PNG or JPEG file";
@@ -196,7 +255,11 @@ static const char *decode_picture(const unsigned char *data, size_t size, pictur
         return damaged_picture(png, picture_block_refused ? "it holds more than its picture" : stbi_failure_reason());
     out->width = (uint32_t)width;
     out->height = (uint32_t)height;
-    return NULL;
+    exif = find_exif(data, size, png, &exif_size);
+    if (make_upright(out, exif_orientation(exif, exif_size))) return NULL;
+    free(out->rgba);
+    memset(out, 0, sizeof *out);
+    return no_picture_memory;
 }
 #else
 static const char *decode_picture(const unsigned char *data, size_t size, picture *out) {

@@ -766,6 +766,7 @@ static void test_start_pictures(void) {
         {"tests/corpus/picture/jpeg_progressive", 0, "37x29"},
         {"tests/corpus/picture/jpeg_restart", 0, "37x29"},
         {"tests/corpus/picture/jpeg_gray", 0, "37x29"},
+        {"tests/corpus/picture/jpeg_turned", 0, "29x37"},
         {"tests/corpus/picture/png_rgba16", 0, "5x7"},
         {"tests/corpus/picture/png_interlaced", 0, "9x9"},
         {"tests/corpus/picture/png_palette", 0, "13x11"},

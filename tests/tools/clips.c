@@ -389,6 +389,56 @@ static void test_reading(void) {
     check_read_back(in_folder("frames"), 7, 5, 5, 0);
 }
 
+/* Three pixels by two, 0 1 2 above 3 4 5, in a PNG whose eXIf says how the camera was held, or which was cut there. */
+static size_t make_turned(unsigned char *png, unsigned orientation, bool big, size_t cut) {
+    static const unsigned char tags[2][26] = {
+        {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}};
+    unsigned char rgba[6][4] = {{0}}, *plain;
+    size_t size, i;
+    for (i = 0; i < 6; i++) rgba[i][0] = (unsigned char)i, rgba[i][3] = 255;
+    plain = encode_png(rgba[0], 3, 2, NULL, NULL, &size);
+    memcpy(png, plain, 33);
+    store_be32(png + 33, (uint32_t)cut);
+    memcpy(png + 37, "eXIf", 4);
+    memcpy(png + 41, tags[big], cut);
+    if (cut > 19) png[41 + (big ? 19 : 18)] = (unsigned char)orientation;
+    store_be32(png + 41 + cut, crc32_of(0, png + 37, cut + 4));
+    memcpy(png + 45 + cut, plain + 33, size - 33);
+    free(plain);
+    return size + 12 + cut;
+}
+
+/* Pictures of cameras that were held otherwise become upright, as programs that show them do it. */
+static void test_upright(void) {
+    static const unsigned char upright[8][6] = {{0, 1, 2, 3, 4, 5}, {2, 1, 0, 5, 4, 3}, {5, 4, 3, 2, 1, 0},
+                                                {3, 4, 5, 0, 1, 2}, {0, 3, 1, 4, 2, 5}, {3, 0, 4, 1, 5, 2},
+                                                {5, 2, 4, 1, 3, 0}, {2, 5, 1, 4, 0, 3}};
+    unsigned char png[256], *jpeg;
+    unsigned orientation;
+    size_t size, i, big;
+    picture p;
+    for (orientation = 0; orientation < 10; orientation++)
+        for (big = 0; big < 2; big++) {
+            const unsigned taken = orientation >= 1 && orientation <= 8 ? orientation : 1;
+            CHECK(!decode_picture(png, make_turned(png, orientation, big, 26), &p));
+            CHECK_MESSAGE(p.width == (taken < 5 ? 3 : 2) && p.height == (taken < 5 ? 2 : 3), "%u: %ux%u", orientation,
+                          p.width, p.height);
+            for (i = 0; i < 6; i++)
+                CHECK_MESSAGE(p.rgba[4 * i] == upright[taken - 1][i], "%u: pixel %zu is %u", orientation, i,
+                              p.rgba[4 * i]);
+            free(p.rgba);
+        }
+    for (i = 0; i < 22; i++) {
+        CHECK(!decode_picture(png, make_turned(png, 6, true, i), &p) && p.width == 3);
+        free(p.rgba);
+    }
+    jpeg = read_file("tests/corpus/picture/jpeg_turned", &size);
+    CHECK(jpeg && !decode_picture(jpeg, size, &p) && p.width == 29 && p.height == 37);
+    free(p.rgba);
+    free(jpeg);
+}
+
 /* The sentence says what is wrong with which frame; frames: that come before. */
 static void unreadable(const char *path, uint32_t frames, const char *says) {
     static frame_reader reader;
@@ -614,6 +664,7 @@ int main(void) {
     test_pngs();
     test_texts();
     test_reading();
+    test_upright();
     test_webp();
     test_ffmpeg();
     test_players();
