@@ -301,18 +301,19 @@ static diti_video_tile diti_video_run_tile(diti_vae_clip *clip, const diti_video
 DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, uint32_t made_frames, uint32_t dropped,
                                           diti_tensor x) {
     diti_video size = clip->encode ? clip->pixels : clip->latent, out_size = clip->encode ? clip->latent : clip->pixels;
-    uint32_t factor = clip->vae->traits.factor, edge = clip->encode ? clip->tile * factor : clip->tile,
-             step = edge * 3 / 4, made = clip->encode ? clip->tile : clip->tile * factor, overlap = made / 4,
-             keep = made - overlap, self = clip->group.index, member = 0, number = 0, i, j, count, all;
+    uint32_t side = clip->tile / 4 * 4; /* in latent elements, so that steps and overlaps are whole ones */
+    uint32_t factor = clip->vae->traits.factor, edge = clip->encode ? side * factor : side, step = edge * 3 / 4,
+             made = clip->encode ? side : side * factor, overlap = made / 4, keep = made - overlap,
+             self = clip->group.index, member = 0, number = 0, i, j, count, all;
     diti_video_tile tiles[2][DITI_VIDEO_MAX_TILES];
     diti_graph *graph = clip->graph;
     diti_place_desc move = DITI_ZERO;
     size.frames = frames;
     out_size.frames = made_frames;
-    count = (size.width + step - 1) / step;
-    if (count > DITI_VIDEO_MAX_TILES || clip->tile < 4)
+    if (!side || (size.width + step - 1) / step > DITI_VIDEO_MAX_TILES)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tiles of %u are too small for frames of %u x %u",
                                clip->tile, clip->latent.height, clip->latent.width);
+    count = (size.width + step - 1) / step;
     all = count * ((size.height + step - 1) / step);
     if (!self)
         move.out =

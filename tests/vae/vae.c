@@ -269,8 +269,9 @@ static void test_tiny(diti_device *device) {
 
 #define WAN "tests/fixtures/vae_wan/model.safetensors"
 #define KL "tests/fixtures/vae_small_groups8_ldm/model.safetensors"
-enum { LATENT = 5, MOST_FRAMES = 45 };
-static float clips[2][MOST_FRAMES * 8 * LATENT * 8 * LATENT * 3], clip_latents[16 * 12 * LATENT * LATENT];
+enum { LATENT = 5, MOST_FRAMES = 45, TILED = 12 };
+static float clips[2][MOST_FRAMES * 8 * LATENT * 8 * LATENT * 3], clip_latents[16 * 12 * LATENT * LATENT],
+    pixels_in[3 * 64 * TILED * TILED];
 
 typedef struct streamed_clip { /* a clip whose chunks behind the first are one segment */
     diti_graph graph;
@@ -411,6 +412,53 @@ static void test_clip(diti_device *device) {
     diti_checkpoint_close(file);
 }
 
+/* A frame in tiles: decoded from latents, or encoded from pixels. */
+static void run_tiled(const diti_vae *vae, diti_device *device, bool encode, uint32_t tile, const float *in,
+                      float *out) {
+    uint32_t side = TILED, pixels = vae->traits.factor * side, channels = vae->traits.latent_channels;
+    uint32_t rows = encode ? side * side : pixels * pixels, columns = encode ? 2 * channels : 3;
+    diti_video size = {1, pixels, pixels};
+    diti_plan *plan = NULL;
+    dit_error err = DITI_ZERO;
+    diti_tensor x, kept;
+    diti_vae_clip clip;
+    diti_graph graph;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "clip", false);
+    CHECK(diti_vae_clip_begin(&clip, vae, &graph, encode, &size, tile, 0));
+    x = encode ? diti_tensor_input(&graph, DITI_F32, pixels * pixels, 3, "pixels")
+               : diti_tensor_input(&graph, DITI_F32, channels, side * side, "latents");
+    kept = diti_tensor_state(&graph, DITI_F32, rows, columns, "kept");
+    diti_copy(&graph, diti_vae_clip_all(&clip, encode ? x : diti_vae_clip_latents(&clip, x)), kept, "keep");
+    CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "tiles of %u: %s", tile, err.message);
+    diti_graph_free(&graph);
+    if (!plan) return;
+    CHECK(diti_plan_write(plan, x, in, (size_t)(encode ? 3 * pixels * pixels : channels * side * side) * sizeof *in,
+                          &err) == DIT_OK);
+    CHECK_MESSAGE(diti_plan_run(plan, 0, 1, &err) == DIT_OK, "%s", err.message);
+    CHECK(diti_plan_read(plan, kept, out, (size_t)rows * columns * sizeof *out, &err) == DIT_OK);
+    diti_plan_destroy(plan);
+}
+
+/* Tiles of any side lie where the pixels are: those whose quarter is no whole latent are as the next smaller ones. */
+static void test_clip_tiles(diti_device *device) {
+    diti_checkpoint *file = NULL;
+    diti_vae *vae = load(device, WAN, &file);
+    int encode;
+    size_t i;
+    if (!vae) return;
+    for (encode = 0; encode < 2; encode++) {
+        size_t values = encode ? 2 * 16 * TILED * TILED : 3 * 64 * TILED * TILED;
+        for (i = 0; i < DITI_COUNT(pixels_in); i++)
+            pixels_in[i] = (float)sin(0.7 * (double)i + 0.001 * (double)(i * i));
+        run_tiled(vae, device, encode, 8, pixels_in, clips[0]);
+        run_tiled(vae, device, encode, 9 + 2 * (uint32_t)encode, pixels_in, clips[1]);
+        CHECK(memcmp(clips[0], clips[1], values * sizeof(float)) == 0);
+    }
+    diti_vae_destroy(vae);
+    diti_checkpoint_close(file);
+}
+
 /* An autoencoder of pictures takes four frames at a time, and each as if it were alone. */
 static void test_clip_of_pictures(diti_device *device) {
     diti_checkpoint *file = NULL;
@@ -447,6 +495,7 @@ int main(void) {
     CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) == DIT_OK, "%s", err.message);
     if (device) test_tiny(device);
     if (device) test_clip(device);
+    if (device) test_clip_tiles(device);
     if (device) test_clip_of_pictures(device);
     if (device) diti_device_close(device);
     test_vulkan_end();
