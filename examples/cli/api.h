@@ -246,7 +246,6 @@ static bool take_edits(exchange *e) {
         e->ticket->o.init_image = "image";
         e->ticket->o.mask = e->ticket->mask.size ? "mask" : NULL;
         e->ticket->o.strength = e->ticket->mask.size ? "1" : "0.75";
-        e->ticket->mask_is_alpha = true;
         good = take_openai(e, object);
     }
     json_decref(object);
@@ -302,7 +301,8 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
     ticket *t = e->ticket;
     const json_t *settings = json_object_get(from, "override_settings"),
                  *pictures = json_object_get(from, "init_images");
-    const json_t *first = json_array_get(pictures, 0), *mask = json_object_get(from, "mask");
+    const json_t *first = json_array_get(pictures, 0), *mask = json_object_get(from, "mask"),
+                 *inverts = json_object_get(from, "inpainting_mask_invert");
     const char *model = NULL, *scheduler = NULL;
     uint32_t size = 1, runs = 1;
     if (!take_member(e, from, "prompt", &t->o.prompt, false) ||
@@ -331,9 +331,11 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
         t->o.init_image = "init_images";
         t->o.strength = "0.75";
         if (!take_member(e, from, "denoising_strength", &t->o.strength, true)) return false;
-        if (json_is_string(mask)) {
+        if (mask && !json_is_null(mask)) {
+            if (!json_is_string(mask)) return answer_error(e, false, 400, "mask must be a picture in base64"), false;
             if (!take_base64(e, "mask", json_string_value(mask), json_string_length(mask), &t->mask)) return false;
             t->o.mask = "mask";
+            t->mask_inverted = json_is_true(inverts) || json_number_value(inverts) != 0;
         }
     }
     return take_model(e, model) && finish_ticket(e);

@@ -42,7 +42,7 @@ typedef struct ticket {
     char *texts[48]; /* that o points to; freed with free */
     uint32_t text_count;
     field start, mask;  /* files of pictures */
-    bool mask_is_alpha; /* transparent is repainted, as OpenAI has it; else white */
+    bool mask_inverted; /* A1111's: what is black or transparent is repainted */
     bool previews, as_url, openai;
     still_kind kind;
     uint32_t count;
@@ -280,23 +280,28 @@ static const char *decode_field(const field *f, picture *out) {
     return f->size ? decode_picture(f->bytes, f->size, out) : NULL;
 }
 
-/* Transparent places of a mask become white, others black. */
-static void mask_from_alpha(picture *mask) {
-    size_t i;
-    for (i = 0; i < (size_t)mask->width * mask->height; i++) {
-        const unsigned char value = mask->rgba[4 * i + 3] < 128 ? 255 : 0;
-        memset(mask->rgba + 4 * i, value, 3);
-        mask->rgba[4 * i + 3] = 255;
+/* White becomes what is to be repainted: of OpenAI's masks the transparent part; of A1111's, where a part is
+   transparent, the other one. */
+static void whiten_mask(const ticket *t, picture *mask) {
+    const size_t count = (size_t)mask->width * mask->height;
+    bool by_alpha = t->openai;
+    size_t i, c;
+    for (i = 0; i < count && !by_alpha; i++) by_alpha = mask->rgba[4 * i + 3] < 255;
+    for (i = 0; i < count; i++) {
+        unsigned char *pixel = mask->rgba + 4 * i;
+        if (by_alpha) memset(pixel, (pixel[3] < 128) == t->openai ? 255 : 0, 3);
+        for (c = 0; c < 3 && t->mask_inverted; c++) pixel[c] = (unsigned char)(255 - pixel[c]);
+        pixel[3] = 255;
     }
 }
 
 /* Makes the pictures of a ticket; gives the exit code that the command line would have, and its sentence. */
 static int make_ticket(server *s, ticket *t) {
     app *a = s->a;
-    const char *why = decode_field(&t->start, &a->handed[0]);
+    const char *what = "the picture to begin with", *why = decode_field(&t->start, &a->handed[0]);
     int code;
-    if (!why) why = decode_field(&t->mask, &a->handed[1]);
-    if (!why && a->handed[1].rgba && t->mask_is_alpha) mask_from_alpha(&a->handed[1]);
+    if (!why) what = "the mask", why = decode_field(&t->mask, &a->handed[1]);
+    if (!why && a->handed[1].rgba) whiten_mask(t, &a->handed[1]);
     a->o = t->o;
     a->follow.watch = watch_ticket;
     a->follow.take = take_made;
@@ -306,7 +311,7 @@ static int make_ticket(server *s, ticket *t) {
     a->first_picture = 0;
     complaint.text[0] = 0;
     complaint.silent = true;
-    code = why ? complain(EXIT_USAGE, "the picture to begin with: %s", why) : make_request(a);
+    code = why ? complain(EXIT_USAGE, "%s: %s", what, why) : make_request(a);
     complaint.silent = false;
     memset(&a->follow, 0, sizeof a->follow);
     free(a->handed[0].rgba);

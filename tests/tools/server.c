@@ -341,6 +341,35 @@ static void test_openai(const served *s) {
         says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"output_format\":\"bmp\"}"), 400, "output_format"));
 }
 
+static char *add_base64(char *p, const char *name) {
+    char command[400];
+    FILE *base64;
+    snprintf(command, sizeof command, "base64 -w 0 '%s'", in_work(name));
+    base64 = popen(command, "r");
+    p += fread(p, 1, 20000, base64);
+    pclose(base64);
+    return p;
+}
+
+/* fox.png begins, with a mask or without; the picture is that of the command line. */
+static void check_img2img(const served *s, const char *mask, const char *more, const char *wanted) {
+    char json[60000], *p = json;
+    reply r;
+    p += sprintf(p, "{\"prompt\":\"in snow\",\"seed\":7%s,\"init_images\":[\"data:image/png;base64,", more);
+    p = add_base64(p, "fox.png");
+    p += sprintf(p, "\"]");
+    if (mask) {
+        p += sprintf(p, ",\"denoising_strength\":1,\"mask\":\"");
+        p = add_base64(p, mask);
+        p += sprintf(p, "\"");
+    }
+    sprintf(p, "}");
+    r = post(s, "/sdapi/v1/img2img", json);
+    CHECK_MESSAGE(r.status == 200, "%d %.300s", r.status, r.body);
+    CHECK_MESSAGE(same_pixels(r.body, "\"images\":[\"", wanted), "img2img makes other pixels than %s%s", wanted, more);
+    free(r.text);
+}
+
 static void test_a1111(const served *s) {
     reply r =
         post(s, "/sdapi/v1/txt2img",
@@ -352,19 +381,11 @@ static void test_a1111(const served *s) {
                       strstr(r.body, "\\\"infotexts\\\":[\\\"a red fox\\\\u000aSteps: 2"),
                   "%.100s", r.body);
     free(r.text);
-    {
-        char json[60000], *p = json, *end;
-        FILE *base64;
-        p += sprintf(p, "{\"prompt\":\"in snow\",\"seed\":7,\"init_images\":[\"data:image/png;base64,");
-        base64 = popen("base64 -w 0 \"$WORK_FOX\"", "r");
-        end = p + fread(p, 1, 50000, base64);
-        pclose(base64);
-        sprintf(end, "\"]}");
-        r = post(s, "/sdapi/v1/img2img", json);
-        CHECK_MESSAGE(r.status == 200, "%d %.300s", r.status, r.body);
-        CHECK_MESSAGE(same_pixels(r.body, "\"images\":[\"", "snow.png"), "img2img begins otherwise than --init-img");
-        free(r.text);
-    }
+    check_img2img(s, NULL, "", "snow.png");
+    check_img2img(s, "white.png", "", "half.png");
+    check_img2img(s, "alpha.png", ",\"inpainting_mask_invert\":1", "half.png");
+    CHECK(says(post(s, "/sdapi/v1/img2img", "{\"init_images\":[\"aGFsbG8=\"],\"mask\":[\"aGFsbG8=\"]}"), 400,
+               "mask must be a picture in base64"));
     CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\"}"), 400, "init_images must hold a picture"));
     CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"%%%\"]}"), 400, "in base64"));
     CHECK(
@@ -729,7 +750,6 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     snprintf(work, sizeof work, "%s/dit-server-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!getcwd(here, sizeof here) || !mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
-    setenv("WORK_FOX", in_work("fox.png"), 1);
     s = start("build/dit");
     if (!s.port && logged("was built without")) {
         printf("skipped: build/dit has no libmicrohttpd or jansson\n");
