@@ -11,18 +11,21 @@ typedef struct sheet {
     uint32_t count, room, left_out;
 } sheet;
 
-/* Averages blocks of pixels in place until no side is longer than limit. */
+/* Averages blocks of pixels in place until no side is longer than limit. A side that is shorter than a block becomes
+   one pixel. */
 static void shrink(unsigned char *rgba, uint32_t *width, uint32_t *height, uint32_t limit) {
     uint32_t longest = *width > *height ? *width : *height, n = (longest + limit - 1) / limit;
-    uint32_t w = *width / n, h = *height / n, x, y, dx, dy, c;
+    uint32_t columns = n < *width ? n : *width, lines = n < *height ? n : *height; /* of a block */
+    uint32_t w = *width / columns, h = *height / lines, x, y, dx, dy, c;
     for (y = 0; y < h; y++) {
         for (x = 0; x < w * 4; x++) {
             uint32_t sum = 0;
             c = x % 4;
-            for (dy = 0; dy < n; dy++) {
-                for (dx = 0; dx < n; dx++) sum += rgba[((size_t)(y * n + dy) * *width + x / 4 * n + dx) * 4 + c];
+            for (dy = 0; dy < lines; dy++) {
+                for (dx = 0; dx < columns; dx++)
+                    sum += rgba[((size_t)(y * lines + dy) * *width + x / 4 * columns + dx) * 4 + c];
             }
-            rgba[(size_t)y * w * 4 + x] = (unsigned char)(sum / (n * n));
+            rgba[(size_t)y * w * 4 + x] = (unsigned char)(sum / (columns * lines));
         }
     }
     *width = w;

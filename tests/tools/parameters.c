@@ -3,6 +3,8 @@
    it was. */
 #include "library.h"
 #include "examples/cli/stills.h"
+#include "examples/cli/pictures.h"
+#include "examples/cli/sheet.h"
 #include "examples/cli/wire.h"
 #include "test.h"
 
@@ -290,6 +292,25 @@ static void test_exif(void) {
     }
 }
 
+/* Sheets and previews: no side is longer than the limit, none is nothing, and one colour stays that colour. */
+static void test_shrinking(void) {
+    static const uint32_t sizes[][5] = {{64, 48, 64, 64, 48},  {65, 48, 64, 32, 24}, {1000, 3, 64, 62, 1},
+                                        {1000, 20, 64, 62, 1}, {3, 1000, 64, 1, 62}, {1, 1, 64, 1, 1}};
+    size_t i, k;
+    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint32_t width = sizes[i][0], height = sizes[i][1];
+        unsigned char *rgba = test_block((size_t)width * height * 4, 16);
+        memset(rgba, 7, (size_t)width * height * 4);
+        shrink(rgba, &width, &height, sizes[i][2]);
+        CHECK_MESSAGE(width == sizes[i][3] && height == sizes[i][4], "%ux%u becomes %ux%u", sizes[i][0], sizes[i][1],
+                      width, height);
+        for (k = 0; k < (size_t)width * height * 4 && rgba[k] == 7; k++) {
+        }
+        CHECK_MESSAGE(k == (size_t)width * height * 4, "%ux%u: byte %zu is %u", width, height, k, rgba[k]);
+        free(rgba);
+    }
+}
+
 /* base64 of every length, and texts that are none; JSON's strings. */
 static void test_wire(void) {
     static const char *const wrong[] = {"A", "=", "AB=", "AB===", "A===", "AB=C", "ABC=D", "AB*D", "ABCDE", "\xc3\xbc"};
@@ -335,6 +356,7 @@ int main(void) {
     test_seeds();
     test_words();
     test_exif();
+    test_shrinking();
     test_wire();
     return TEST_END("parameters");
 }
