@@ -131,7 +131,7 @@ static unsigned char *encode_webp(const unsigned char *rgba, uint32_t width, uin
     image.height = (int)height;
     image.writer = WebPMemoryWrite;
     image.custom_ptr = &writer;
-    good = good && WebPPictureImportRGBX(&image, rgba, (int)width * 4) && WebPEncode(&config, &image);
+    good = good && WebPPictureImportRGBA(&image, rgba, (int)width * 4) && WebPEncode(&config, &image);
     WebPPictureFree(&image);
     bare.bytes = writer.mem;
     bare.size = writer.size;

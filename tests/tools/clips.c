@@ -2,7 +2,7 @@
    stb_image, WebP by libwebp, and by ffmpeg where it is; odd sizes, one frame, and outputs that cannot be written. Then
    clips that are read (examples/cli/frames.h): what was written comes back, what is damaged is named. */
 #include "library.h"
-#include "examples/cli/clip.h"
+#include "examples/cli/stills.h"
 #include "examples/cli/frames.h"
 #include "files.h"
 #include "test.h"
@@ -159,10 +159,6 @@ static void test_rates(void) {
 
 /* ---- PNG ---- */
 
-static uint32_t load_be32(const unsigned char *p) {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
 /* Frame `frame` of an animated PNG as an ordinary one: the head, its data as IDAT, and the end. */
 static size_t ordinary_png(const unsigned char *head, const unsigned char *data, uint32_t length, unsigned char *out) {
     uint32_t crc = 0;
@@ -301,6 +297,27 @@ static void test_webp(void) {
 #else
     CHECK(!write_clip(path, 5, 3, 1, 12, why) && strstr(why, "install the package libwebp-dev") && !exists(path));
     printf("clips: libwebp is not here: only that it is asked for was checked\n");
+#endif
+}
+
+/* A picture of a model that paints alpha keeps it, beside its text. */
+static void test_still_webp(void) {
+#ifdef DIT_WEBP
+    static unsigned char rgba[MOST_SIDE * 5 * 4];
+    size_t size, i;
+    int quality, width, height;
+    draw(rgba, MOST_SIDE, 5, 0);
+    for (quality = 80; quality <= 100; quality += 20) {
+        unsigned char *file = encode_still(STILL_WEBP, rgba, MOST_SIDE, 5, quality, "a fox", &size);
+        unsigned char *back = file ? WebPDecodeRGBA(file, size, &width, &height) : NULL;
+        CHECK(back && width == MOST_SIDE && height == 5);
+        for (i = 3; back && i < sizeof rgba && back[i] == rgba[i]; i += 4) {
+        }
+        CHECK_MESSAGE(i >= sizeof rgba, "quality %d: alpha of pixel %zu", quality, i / 4);
+        CHECK(quality < 100 || (back && memcmp(back, rgba, sizeof rgba) == 0));
+        WebPFree(back);
+        free(file);
+    }
 #endif
 }
 
@@ -666,6 +683,7 @@ int main(void) {
     test_reading();
     test_upright();
     test_webp();
+    test_still_webp();
     test_ffmpeg();
     test_players();
     test_bad_paths();
