@@ -166,20 +166,24 @@ static unsigned char *encode_still(still_kind kind, const unsigned char *rgba, u
 
 /* ---- The text of a picture, read back ---- */
 
-/* The UserComment of Exif's bytes as UTF-8, freed with free: letters of ASCII, or UTF-16 in the order of the file.
-   NULL: there is none, or no memory. */
+/* Whether UTF-16 has its high bytes first: most letters of such texts are ASCII, whose high bytes are 0. Exif's own
+   order does not tell, because programs write either in either. */
+static bool utf16_is_big(const unsigned char *text, size_t size, bool otherwise) {
+    size_t i, zeros[2] = {0, 0};
+    for (i = 0; i < size; i++) zeros[i % 2] += !text[i];
+    return zeros[0] == zeros[1] ? otherwise : zeros[0] > zeros[1];
+}
+
+/* The UserComment of Exif's bytes as UTF-8, freed with free: letters of ASCII, or UTF-16 in either order. NULL: there
+   is none, or no memory. */
 static char *exif_comment(const unsigned char *exif, size_t size) {
-    const bool big = size > 2 && exif[0] == 'M';
+    bool big = size > 2 && exif[0] == 'M';
     parameter_text out = {0};
     size_t i, at = 0, end = size;
     for (i = 8; i + 12 <= size && !at; i++) /* the entry: tag, type 7, count, place */
         if (memcmp(exif + i, big ? "\x92\x86\x00\x07" : "\x86\x92\x07\x00", 4) == 0) {
-            const unsigned char *count = exif + i + 4, *place = exif + i + 8;
-            const size_t bytes =
-                big ? load_be32(count)
-                    : (size_t)count[3] << 24 | (size_t)count[2] << 16 | (size_t)count[1] << 8 | count[0];
-            at = big ? load_be32(place)
-                     : (size_t)place[3] << 24 | (size_t)place[2] << 16 | (size_t)place[1] << 8 | place[0];
+            const size_t bytes = load_number(exif + i + 4, 4, big);
+            at = load_number(exif + i + 8, 4, big);
             if (at < 8 || at > size || bytes < 8 || bytes > size - at) return NULL;
             end = at + bytes;
         }
@@ -189,12 +193,14 @@ static char *exif_comment(const unsigned char *exif, size_t size) {
         return out.at;
     }
     if (memcmp(exif + at, "UNICODE\0", 8) != 0) return NULL;
-    for (at += 8; at + 2 <= end; at += 2) {
+    at += 8;
+    big = utf16_is_big(exif + at, end - at, big);
+    for (; at + 2 <= end; at += 2) {
         char letter[5] = "";
-        long code = exif[at] << 8 | exif[at + 1], low;
+        long code = (long)load_number(exif + at, 2, big), low;
         if (!code) break;
         if (code >= 0xd800 && code < 0xdc00 && at + 4 <= end) {
-            low = exif[at + 2] << 8 | exif[at + 3];
+            low = (long)load_number(exif + at + 2, 2, big);
             if (low >= 0xdc00 && low < 0xe000) code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00), at += 2;
         }
         text_append(&out, letter, (size_t)(store_utf8(letter, code) - letter));
@@ -218,7 +224,7 @@ static char *find_picture_text(const unsigned char *file, size_t size, const cha
     }
     if (size > 12 && memcmp(file, "RIFF", 4) == 0 && memcmp(file + 8, "WEBP", 4) == 0) {
         for (at = 12; size - at >= 8 && !text; at += 8 + length + length % 2) {
-            length = (size_t)file[at + 7] << 24 | (size_t)file[at + 6] << 16 | (size_t)file[at + 5] << 8 | file[at + 4];
+            length = load_number(file + at + 4, 4, false);
             if (length + length % 2 > size - at - 8) break;
             if (memcmp(file + at, "EXIF", 4) == 0) text = exif_comment(file + at + 8, length);
         }

@@ -290,6 +290,24 @@ static void test_exif(void) {
         free(text);
         free(exif);
     }
+    for (i = 0; i < 4; i++) { /* Exif and its text in either order, as other programs write them */
+        static const char told[] = "\xe7\x8b\x90, a fox\nSteps: 20, Sampler: Euler, Seed: 7";
+        static const unsigned char little[] = {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x86, 0x92, 7, 0, 0, 0, 0, 0, 44};
+        unsigned char *exif = clip_exif(told, &size), *letter, byte;
+        char *text;
+        if (i & 1)
+            for (letter = exif + 52; letter < exif + size; letter += 2)
+                byte = letter[0], letter[0] = letter[1], letter[1] = byte;
+        if (i & 2) {
+            memset(exif, 0, 44);
+            memcpy(exif, little, sizeof little);
+            exif[14] = (unsigned char)(size - 44);
+        }
+        text = exif_comment(exif, size);
+        CHECK_MESSAGE(text && strcmp(text, told) == 0, "%zu: %s", i, text ? text : "none");
+        free(text);
+        free(exif);
+    }
 }
 
 /* Sheets and previews: no side is longer than the limit, none is nothing, and one colour stays that colour. */
