@@ -2,20 +2,26 @@
    unconditional branch out (a gate), which halves their work; skip-layer guidance adds a branch without some blocks. */
 #include "job/job.h"
 
+/* A fraction of the steps, in steps. A float lies beside the digits that it was written with: 0.7 of 10 steps are 7,
+   and not 6.9999999. */
+static double diti_guidance_steps(const diti_job_request *request, float fraction) {
+    double steps = request->shape.steps, exact = (double)fraction * steps, whole = floor(exact + 0.5);
+    return fabs(exact - whole) < 1e-6 * steps ? whole : exact;
+}
+
 /* In steps, as diffusers' skip-layer guidance counts them. */
 static bool diti_guidance_skips(const diti_job_request *request, uint32_t step) {
     const dit_guidance *guidance = &request->guidance;
-    double steps = request->shape.steps;
-    return guidance->skip_layer > 0 && step > steps * (double)guidance->skip_first &&
-           step < steps * (double)guidance->skip_last;
+    return guidance->skip_layer > 0 && step > diti_guidance_steps(request, guidance->skip_first) &&
+           step < diti_guidance_steps(request, guidance->skip_last);
 }
 
 static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
     const dit_guidance *guidance = &request->guidance;
-    double steps = request->shape.steps;
     if (request->shape.reuse.gate_step && step >= request->shape.reuse.gate_step) return false;
     if (guidance->first == 0 && guidance->last == 0) return true;
-    return step >= floor((double)guidance->first * steps) && step < floor((double)guidance->last * steps);
+    return step >= floor(diti_guidance_steps(request, guidance->first)) &&
+           step < floor(diti_guidance_steps(request, guidance->last));
 }
 
 DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape) { return shape->guided ? 2u : 1u; }
@@ -33,10 +39,11 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
 /* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
  */
 DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step) {
-    uint32_t steps = request->shape.steps, net, working = 0;
+    uint32_t net, working = 0;
     for (net = 0; net < DITI_MAX_CONTROLS; net++) {
         const dit_adapter *adapter = &request->net_adapters[net];
-        bool on = (double)step / steps >= (double)adapter->first && (double)(step + 1) / steps <= (double)adapter->last;
+        bool on = step >= diti_guidance_steps(request, adapter->first) &&
+                  step + 1 <= diti_guidance_steps(request, adapter->last);
         if (on && request->shape.controls >> net & 1u) working |= 1u << net;
     }
     return working;

@@ -354,6 +354,40 @@ static void test_gate(void) {
     CHECK(difference(out, none) < 1e-6);
 }
 
+/* Fractions as people write them, in few digits, or as an application divides: k of n steps are k steps, of guidance,
+   of skip-layer guidance and of a control net. */
+static void test_fractions(void) {
+    static const uint32_t counts[] = {1, 3, 10, 20, 28, 50, 100, 1000};
+    diti_job_request request;
+    uint32_t i, k, step, wrong = 0;
+    memset(&request, 0, sizeof request);
+    request.shape.guided = true;
+    request.shape.controls = 1;
+    request.guidance.skip_layer = 1;
+    for (i = 0; i < DITI_COUNT(counts); i++)
+        for (k = 1; k < counts[i]; k++) {
+            const float part = (float)((double)k / counts[i]);
+            request.shape.steps = counts[i];
+            request.net_adapters[0].first = 0;
+            request.net_adapters[0].last = request.guidance.last = request.guidance.skip_last = part;
+            for (step = 0; step < counts[i]; step++) {
+                diti_step_kind kind = step >= k ? DITI_STEP_ALONE : step ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
+                wrong += diti_job_step_kind(&request, step) != kind;
+                wrong += (diti_control_working(&request, step) != 0) != (step < k);
+            }
+            request.net_adapters[0].first = request.guidance.first = request.guidance.skip_first = part;
+            request.net_adapters[0].last = request.guidance.last = request.guidance.skip_last = 1;
+            for (step = 0; step < counts[i]; step++) {
+                diti_step_kind kind = step < k ? DITI_STEP_ALONE : step > k ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
+                wrong += diti_job_step_kind(&request, step) != kind;
+                wrong += (diti_control_working(&request, step) != 0) != (step >= k);
+            }
+            CHECK_MESSAGE(!wrong, "%u of %u steps: %u kinds of steps are wrong", k, counts[i], wrong);
+            request.guidance.first = request.guidance.skip_first = 0;
+            wrong = 0;
+        }
+}
+
 /* Another scale or interval runs on the same plan, but a step of a kind that was not planned needs a new one. */
 static void test_gate_restart(void) {
     static float first[LATENT], again[LATENT];
@@ -472,6 +506,7 @@ int main(int argc, char **argv) {
         test_tiles();
         test_device_image();
         test_gate();
+        test_fractions();
         test_gate_restart();
         test_gate_of_classes();
         test_refusals();
