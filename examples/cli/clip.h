@@ -375,7 +375,8 @@ static bool clip_png_put(clip *c, const unsigned char *rgba) {
     return good || clip_fail_errno(c);
 }
 
-/* ---- ffmpeg: it reads Y4M from a pipe and writes the part file that is renamed in the end ---- */
+/* ---- ffmpeg: it reads Y4M from a pipe and writes the part file that is renamed in the end. Without -xerror some
+   versions call it good when the disk was full. ---- */
 
 /* GIF has 256 colours a frame, each frame those that suit it. */
 static const char clip_gif_filter[] =
@@ -396,7 +397,7 @@ static bool clip_ffmpeg_begin(clip *c) {
 #ifdef _WIN32
     char command[PATH_SIZE + 400];
     snprintf(target, sizeof target, "file:%s", c->out.part);
-    snprintf(command, sizeof command, "ffmpeg -v error -y -f yuv4mpegpipe -i - -vf %s %s -f %s \"%s\"", filter,
+    snprintf(command, sizeof command, "ffmpeg -v error -xerror -y -f yuv4mpegpipe -i - -vf %s %s -f %s \"%s\"", filter,
              mov ? "-movflags +faststart" : "", container, target);
     c->stream = _popen(command, "wb");
     return c->stream || clip_fail(c, "ffmpeg cannot be started");
@@ -413,6 +414,7 @@ static bool clip_ffmpeg_begin(clip *c) {
         const char *arguments[] = {"ffmpeg",
                                    "-v",
                                    "error",
+                                   "-xerror",
                                    "-y",
                                    "-f",
                                    "yuv4mpegpipe",

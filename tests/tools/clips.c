@@ -608,6 +608,10 @@ static void test_bad_paths(void) {
     CHECK(symlink("/dev/full", path) == 0);
     refused(path, "No space left");
     remove(path);
+    snprintf(path, sizeof path, "%s/full.mkv", folder);
+    CHECK(symlink("/dev/full", path) == 0);
+    if (clip_has_program("ffmpeg")) refused(path, "ffmpeg did not make it");
+    remove(path);
     CHECK(!clip_open(&c, in_folder("x.y4m"), 6, 4, 1, 0, NULL) && strstr(c.why, "0.001 to 1000") && !clip_close(&c));
     CHECK(!clip_open(&c, in_folder("x.y4m"), 0, 4, 1, 12, NULL) && strstr(c.why, "a pixel") && !clip_close(&c));
     CHECK(clip_open(&c, in_folder("x.y4m"), 6, 4, 2, 12, NULL) && clip_put(&c, rgba) && !clip_close(&c) &&
