@@ -390,13 +390,14 @@ static int serve(app *a) {
     char bundled[PATH_SIZE] = "";
     ticket *t;
     int code = EXIT_GOOD;
-    if (a->o.output || a->o.batch || a->o.init_image || a->o.prompt || a->o.count)
+    if (a->o.output || a->o.batch || a->o.init_image || a->o.prompt || a->o.count || a->o.loop)
         return complain(EXIT_USAGE, "--serve: clients say what is made; leave out %s",
                         a->o.output       ? "--output"
                         : a->o.batch      ? "--batch"
                         : a->o.init_image ? "--init-img"
                         : a->o.prompt     ? "--prompt"
-                                          : "--batch-count");
+                        : a->o.count      ? "--batch-count"
+                                          : "--loop");
     s.a = a;
     s.last = &s.first;
     a->o.quiet = a->o.quiet || a->o.json;
@@ -406,7 +407,7 @@ static int serve(app *a) {
     if (!code) code = check_model_path(a);
     if (!code) code = open_headers(a, NULL);
     if (code) return code;
-    if (a->info.default_frames) a->o.frames = "1"; /* stills of models of clips */
+    a->o.frames = "1"; /* stills of models of clips, which a request may choose */
     if (!find_bundled("emoji-q8_0.gguf", bundled)) bundled[0] = 0;
     find_models(&s.models, bundled);
     if (a->o.model) add_model(&s.models, a->o.model, base_name(a->o.model));

@@ -327,6 +327,9 @@ static void test_openai(const served *s) {
     CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, 90)), 400, "image is missing"));
     size = make_form(form, NULL, "18446744073709551616");
     CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, size)), 400, "--seed '18446744073709551616'"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"model\":\"latte\",\"size\":\"32x32\"}"), 200,
+               "\"data\":[{\"b64_json\":\"iVBOR")); /* one frame, and no clip in a file of the server's folder */
+    CHECK(access("output.apng", F_OK) != 0);
     CHECK(says(post(s, "/v1/images/edits", "{}"), 400, "must be a form"));
     CHECK(says(post(s, "/v1/images/generations", "{}"), 400, "\"error\":{\"message\":\"prompt is missing"));
     CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"n\":11}"), 400,
@@ -746,10 +749,14 @@ static int remove_one(const char *path, const struct stat *info, int what, struc
 
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : "";
+    char clips[450];
     served s;
     signal(SIGPIPE, SIG_IGN);
     snprintf(work, sizeof work, "%s/dit-server-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!getcwd(here, sizeof here) || !mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
+    snprintf(clips, sizeof clips, "%s/tests/fixtures/pipe_latte", here);
+    if (mkdir(in_work("models"), 0700) != 0 || symlink(clips, in_work("models/latte")) != 0) return 1;
+    setenv("DIT_MODELS", in_work("models"), 1);
     s = start("build/dit");
     if (!s.port && logged("was built without")) {
         printf("skipped: build/dit has no libmicrohttpd or jansson\n");
@@ -765,6 +772,8 @@ int main(int argc, char **argv) {
           shell("grep -q -e \"--steps '2000'\" $WORK/said") == 0);
     CHECK(shell("build/dit --serve %d -p fox 2>$WORK/said", s.port) == 2 &&
           shell("grep -q 'leave out --prompt$' $WORK/said") == 0);
+    CHECK(shell("build/dit --serve %d --loop 2 2>$WORK/said", s.port) == 2 &&
+          shell("grep -q 'leave out --loop' $WORK/said") == 0);
     CHECK(shell("build/dit --serve %d -b 2 2>$WORK/said", s.port) == 2 &&
           shell("grep -q 'leave out --batch-count$' $WORK/said") == 0);
     test_openai(&s);
