@@ -416,13 +416,17 @@ static void answer_progress(exchange *e, bool with_picture) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* The model as the lists name it: the folder of a download's snapshot is called after its revision. */
 static void answer_options(exchange *e) {
+    const catalogue *models = &e->server->models;
     char stem[256], path[PATH_SIZE] = "";
+    uint32_t i;
     pthread_mutex_lock(&e->server->lock);
     if (e->server->usual.model) snprintf(path, sizeof path, "%s", e->server->usual.model);
     pthread_mutex_unlock(&e->server->lock);
     if (!*path) find_bundled("emoji-q8_0.gguf", path);
-    model_name(path, stem, sizeof stem);
+    for (i = 0; i < models->count && strcmp(models->models[i].path, path) != 0;) i++;
+    model_name(i < models->count ? models->models[i].name : path, stem, sizeof stem);
     json_raw(&e->answer, "{");
     json_text(&e->answer, "sd_model_checkpoint", stem);
     json_text(&e->answer, "samples_format", "png");

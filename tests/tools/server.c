@@ -408,6 +408,10 @@ static void test_a1111(const served *s) {
     CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"none\"}"), 404, "no model 'none'"));
     CHECK(
         says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"pipe_pixart_sigma\",\"other\":1}"), 200, "null"));
+    CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"fox/small\"}"), 200, "null"));
+    CHECK(says(get(s, "/sdapi/v1/options"), 200, "\"sd_model_checkpoint\":\"small\""));
+    CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"small\"}"), 200, "null"));
+    CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":\"pipe_pixart_sigma\"}"), 200, "null"));
     CHECK(says(get(s, "/sdapi/v1/progress"), 200, "{\"progress\":0,\"eta_relative\":0,\"state\":{"));
     CHECK(says(post(s, "/sdapi/v1/interrupt", "{}"), 200, "{}"));
 }
@@ -749,14 +753,16 @@ static int remove_one(const char *path, const struct stat *info, int what, struc
 
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : "";
-    char clips[450];
     served s;
     signal(SIGPIPE, SIG_IGN);
     snprintf(work, sizeof work, "%s/dit-server-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!getcwd(here, sizeof here) || !mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
-    snprintf(clips, sizeof clips, "%s/tests/fixtures/pipe_latte", here);
-    if (mkdir(in_work("models"), 0700) != 0 || symlink(clips, in_work("models/latte")) != 0) return 1;
+    if (shell("mkdir -p $WORK/models $WORK/hub/models--fox--small/snapshots && cd tests/fixtures && "
+              "ln -s $PWD/pipe_latte $WORK/models/latte && "
+              "ln -s $PWD/pipe_dit $WORK/hub/models--fox--small/snapshots/1a2b") != 0)
+        return 1;
     setenv("DIT_MODELS", in_work("models"), 1);
+    setenv("HF_HOME", work, 1);
     s = start("build/dit");
     if (!s.port && logged("was built without")) {
         printf("skipped: build/dit has no libmicrohttpd or jansson\n");
