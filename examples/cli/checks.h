@@ -143,6 +143,9 @@ static int check_results(app *a) {
     if (code || to_stdout(o)) return code;
     check = makes_clip(a) ? check_clip_name : check_picture_name;
     code = check(o->output);
+    if (!code && still_kind_of(o->output) == STILL_WEBP && (a->r.width > WEBP_SIDE || a->r.height > WEBP_SIDE))
+        code = complain(EXIT_USAGE, "--output %s: a side of a WebP has at most %d pixels, and %ux%u are made; use .png",
+                        o->output, WEBP_SIDE, a->r.width, a->r.height);
     if (code || a->first_picture + a->r.count < 2) return code;
     if (!picture_path(o->output, a->first_picture + a->r.count - 1, last, sizeof last))
         return complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);

@@ -30,7 +30,7 @@ static const struct {
     {".webp", "WebP", "libwebp", STILL_WEBP, false},
 #endif
 };
-enum { STILL_ENDINGS = sizeof still_endings / sizeof still_endings[0], STILL_QUALITY = 95 };
+enum { STILL_ENDINGS = sizeof still_endings / sizeof still_endings[0], STILL_QUALITY = 95, WEBP_SIDE = 16383 };
 
 /* The number of the path's ending in still_endings; 0, as of PNG, where it is none of them. */
 static size_t still_ending_of(const char *path) {

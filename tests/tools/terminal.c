@@ -703,6 +703,9 @@ static void test_kinds(void) {
             continue;
         }
         CHECK(code == 0);
+        if (i == 1)
+            CHECK(shell("$DIT -p x -W 16384 -o wide.webp") == 2 &&
+                  holds("said", "has at most 16383 pixels, and 16384x32"));
         CHECK(
             shell(
                 "$DIT --repeat-from kind.%s -o again.%s >told && cmp kind.%s again.%s && $DIT --repeat-from kind.%s -o "
