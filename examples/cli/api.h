@@ -57,15 +57,16 @@ static bool take_member(exchange *e, const json_t *from, const char *name, const
     return false;
 }
 
-/* A whole number of least to most; usual where it is absent. */
+/* A whole number from 1 to most, which may be written as 2.0; *out stays where it is absent. */
 static bool take_small(exchange *e, const json_t *from, const char *name, uint32_t most, uint32_t *out) {
     const json_t *value = json_object_get(from, name);
+    const double number = json_number_value(value);
     if (!value || json_is_null(value)) return true;
-    if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > most) {
+    if (!(number >= 1 && number <= most) || number != floor(number)) {
         answer_error(e, e->ticket->openai, 400, "%s must be a whole number from 1 to %u", name, most);
         return false;
     }
-    *out = (uint32_t)json_integer_value(value);
+    *out = (uint32_t)number;
     return true;
 }
 
@@ -210,7 +211,7 @@ static bool take_edits(exchange *e) {
     size_t k;
     for (i = 0; good && i < e->field_count; i++) {
         field *f = &e->fields[i];
-        char *end = NULL;
+        char *end;
         json_t *value;
         if (!f->bytes) continue;
         if (strcmp(f->name, "image") == 0 || strcmp(f->name, "image[]") == 0) {
@@ -228,8 +229,8 @@ static bool take_edits(exchange *e) {
         }
         value = json_string((const char *)f->bytes); /* NULL where it is no UTF-8 */
         for (k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
-            const double number = strcmp(numbers[k], f->name) == 0 ? strtod((const char *)f->bytes, &end) : 0;
-            if (!end || *end || end == (char *)f->bytes) continue;
+            const double number = strtod((const char *)f->bytes, &end);
+            if (strcmp(numbers[k], f->name) != 0 || *end || end == (char *)f->bytes || !isfinite(number)) continue;
             if (fabs(number) >= 9e15 && strspn((char *)f->bytes, "0123456789") == f->size)
                 break; /* all of its digits */
             json_decref(value);

@@ -325,6 +325,8 @@ static void test_openai(const served *s) {
     CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "half.png"), "%d %.300s", r.status, r.body);
     free(r.text);
     CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, 90)), 400, "image is missing"));
+    size = make_form(form, NULL, "nan");
+    CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, size)), 400, "seed must be a number"));
     size = make_form(form, NULL, "18446744073709551616");
     CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, size)), 400, "--seed '18446744073709551616'"));
     CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"model\":\"latte\",\"size\":\"32x32\"}"), 200,
@@ -401,6 +403,10 @@ static void test_a1111(const served *s) {
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"steps\":5000}"), 400, "--steps '5000'"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"sampler_name\":\"warp\"}"), 400, "--sampler 'warp'"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"batch_size\":9,\"n_iter\":9}"), 400, "64 at most"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"seed\":5,\"steps\":2.0,\"batch_size\":2.0}"), 200,
+               "\\\"all_seeds\\\":[5,6]"));
+    CHECK(
+        says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"n_iter\":1.5}"), 400, "n_iter must be a whole number"));
     CHECK(says(get(s, "/sdapi/v1/samplers"), 200, "{\"name\":\"euler\",\"aliases\":[],\"options\":{}}"));
     CHECK(says(get(s, "/sdapi/v1/schedulers"), 200, "\"name\":\"karras\""));
     CHECK(says(get(s, "/sdapi/v1/sd-models"), 200, "\"model_name\":\"pipe_pixart_sigma\""));
