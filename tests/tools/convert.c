@@ -199,6 +199,29 @@ static void test_folder(const diti_env *env, const char *type_name, double toler
     remove(output);
 }
 
+/* Parts that few models have: a second expert, and the conditioner of a folder without model_index.json. */
+static void test_rare_parts(const diti_env *env) {
+    static const struct {
+        const char *folder, *part, *files[2];
+    } cases[] = {{"tests/fixtures/pipe_wan22_i2v_a14b", "transformer_2", {"transformer_2/config.json", NULL}},
+                 {"tests/fixtures/pipe_anima",
+                  "text_conditioner",
+                  {"text_conditioner/config.json", "tokenizer/tokenizer.json"}}};
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        diti_package *from, *to;
+        CHECK(run("f16", cases[i].folder, output) == 0);
+        from = open_package(env, cases[i].folder), to = open_package(env, output);
+        if (from && to) {
+            CHECK(check_component(from, to, "transformer", DIT_TYPE_F16, 0) > 5);
+            CHECK(check_component(from, to, cases[i].part, DIT_TYPE_F16, 0) > 5);
+            CHECK(check_component(from, to, "text_encoder", DIT_TYPE_F16, 0) > 5);
+            for (size_t k = 0; k < 2 && cases[i].files[k]; k++) check_file(env, from, to, cases[i].files[k]);
+        }
+        diti_package_close(from), diti_package_close(to);
+        remove(output);
+    }
+}
+
 static void write_lora_file(lora_file *file, const char *path) {
     FILE *out = fopen(path, "wb");
     lora_file_source(file);
@@ -889,6 +912,7 @@ int main(void) {
     test_folder(&env, "q5_1", 0.08);
     test_folder(&env, "bf16", 0.004);
     test_component_folder(&env);
+    test_rare_parts(&env);
     test_small_floats();
     test_bundled_model(&env);
     test_damaged_input();

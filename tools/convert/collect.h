@@ -216,17 +216,38 @@ static dit_result add_indexed_files(converter *convert, const char *text, size_t
     return result;
 }
 
+/* The folders of a pipeline that dit.h looks into; weights lie in the first ones. */
+enum { WEIGHT_FOLDERS = 8 };
+static const char *const pipeline_folders[] = {"transformer",    "transformer_2",    "text_encoder",  "text_encoder_2",
+                                               "text_encoder_3", "text_conditioner", "image_encoder", "vae",
+                                               "scheduler",      "tokenizer",        "tokenizer_2",   "tokenizer_3",
+                                               "t5_tokenizer",   "processor"};
+
+static dit_result add_components(converter *convert) {
+    dit_result result = DIT_OK;
+    for (size_t i = 0; i < WEIGHT_FOLDERS && result >= 0; i++)
+        if (!is_left_out(convert, pipeline_folders[i])) result = add_component(convert, pipeline_folders[i]);
+    return result;
+}
+
+static dit_result add_folders(converter *convert) {
+    dit_result result = DIT_OK;
+    for (size_t i = 0; i < DITI_COUNT(pipeline_folders) && result >= 0; i++)
+        if (!is_left_out(convert, pipeline_folders[i])) result = add_files(convert, pipeline_folders[i]);
+    return result < 0 ? result : add_components(convert);
+}
+
 static dit_result add_everything(converter *convert) {
-    static const char *const components[] = {"transformer", "text_encoder", "text_encoder_2", "text_encoder_3", "vae"};
     dit_result result = add_file(convert, "", "model_index.json");
     if (result < 0) return result;
     if (convert->file_count) {
         result = add_indexed_files(convert, convert->files[0].data, convert->files[0].size);
-        for (size_t i = 0; i < DITI_COUNT(components) && result >= 0; i++)
-            if (!is_left_out(convert, components[i])) result = add_component(convert, components[i]);
+        if (result >= 0) result = add_components(convert);
     } else {
         result = add_files(convert, "");
         if (result >= 0) result = add_component(convert, "");
+        if (result >= 0 && !convert->tensor_count && diti_package_is_folder(convert->package))
+            result = add_folders(convert);
     }
     if (result >= 0 && !convert->tensor_count) {
         result = diti_fail(convert->err, DIT_ERROR_BAD_FILE,
