@@ -199,6 +199,49 @@ static void test_folder(const diti_env *env, const char *type_name, double toler
     remove(output);
 }
 
+static bool same_meta(const diti_meta *a, const diti_meta *b) {
+    static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    if (!b || a->type != b->type || a->array != b->array || a->count != b->count || !a->text != !b->text) return false;
+    for (uint64_t i = 0; a->texts && i < a->count; i++)
+        if (a->texts[i].length != b->texts[i].length ||
+            memcmp(a->texts[i].text, b->texts[i].text, a->texts[i].length) != 0)
+            return false;
+    if (a->text && strcmp(a->text, b->text) != 0) return false;
+    return !a->data || memcmp(a->data, b->data, (size_t)a->count * sizes[a->type]) == 0;
+}
+
+/* llama.cpp's files say in their metadata what a language model is, and have its tokenizer there. A table of positions
+   is looked up, and keeps its type. */
+static void test_language_models(const diti_env *env) {
+    static const char *const files[] = {"tests/fixtures/gguf_t5_q8_0/model.gguf",
+                                        "tests/fixtures/qwen3_text_gguf/model-Q4_K_M.gguf"};
+    for (size_t i = 0; i < DITI_COUNT(files); i++) {
+        const diti_stored_tensor *table;
+        const diti_checkpoint *a = NULL, *b = NULL;
+        const char *prefix;
+        diti_package *from, *to;
+        dit_error err = {0};
+        size_t kept = 0;
+        CHECK(run("q8_0", files[i], output) == 0);
+        from = open_package(env, files[i]), to = open_package(env, output);
+        if (from && to && CHECK(diti_package_component(from, "", &a, &prefix, &err) == DIT_OK && a) &&
+            CHECK(diti_package_component(to, "", &b, &prefix, &err) == DIT_OK && b)) {
+            for (size_t k = 0; k < a->metadata.count; k++) {
+                const diti_meta *meta = &a->metadata.items[k];
+                if (strcmp(meta->name, "general.architecture") != 0 && !is_kept(meta->name)) continue;
+                CHECK_MESSAGE(same_meta(meta, diti_metadata_find(&b->metadata, meta->name)), "%s", meta->name);
+                kept++;
+            }
+            CHECK(kept > 20 && diti_equal(diti_checkpoint_text(b, "dit.steps"), "12") &&
+                  !diti_metadata_find(&b->metadata, "general.file_type"));
+            table = diti_checkpoint_find(b, "enc.blk.0.attn_rel_b.weight");
+            CHECK(i > 0 || (table && table->type == DIT_TYPE_F32));
+        }
+        diti_package_close(from), diti_package_close(to);
+    }
+    remove(output);
+}
+
 /* Parts that few models have: a second expert, and the conditioner of a folder without model_index.json. */
 static void test_rare_parts(const diti_env *env) {
     static const struct {
@@ -913,6 +956,7 @@ int main(void) {
     test_folder(&env, "bf16", 0.004);
     test_component_folder(&env);
     test_rare_parts(&env);
+    test_language_models(&env);
     test_small_floats();
     test_bundled_model(&env);
     test_damaged_input();

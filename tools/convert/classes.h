@@ -39,6 +39,7 @@ static bool is_sensitive(const char *name) {
                                         "final_layer",
                                         "norm_out",
                                         "relative_attention_bias",
+                                        "attn_rel_b.",
                                         "position_embedding",
                                         "skip_linear",
                                         "conv_in.",
@@ -72,7 +73,8 @@ static bool is_block(const char *name) {
 /* Tables that are looked up, not multiplied. */
 static bool is_table(const char *name) {
     static const char *const parts[] = {"shared.",         "embed_tokens",       "token_embd",
-                                        "token_embedding", "position_embedding", "relative_attention_bias"};
+                                        "token_embedding", "position_embedding", "relative_attention_bias",
+                                        "attn_rel_b."};
     return contains_one_of(name, parts, DITI_COUNT(parts));
 }
 

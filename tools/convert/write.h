@@ -117,10 +117,53 @@ static void widen_parameters(converter *convert) {
     }
 }
 
+/* The architecture of an input whose names stay as they are, and whose metadata does, too: a GGUF without parts. NULL:
+   the input is something else. */
+static const char *kept_architecture(const converter *convert) {
+    const out_tensor *tensor = &convert->tensors[0];
+    return diti_equal(tensor->name, tensor->stored->name) ? diti_checkpoint_text(tensor->from, "general.architecture")
+                                                          : NULL;
+}
+
+/* Whether an entry of the input's metadata is true of the output, too: sizes of a language model and its tokenizer, but
+   not types and places, nor what is written anew. */
+static bool is_kept(const char *name) {
+    static const char *const others[] = {"general.architecture", "general.name", "general.file_type",
+                                         "general.quantization_version", "general.alignment"};
+    static const char *const prefixes[] = {"dit.", "comfy.gguf.", "split."};
+    for (size_t i = 0; i < DITI_COUNT(others); i++)
+        if (diti_equal(name, others[i])) return false;
+    for (size_t i = 0; i < DITI_COUNT(prefixes); i++)
+        if (diti_starts_with(name, prefixes[i])) return false;
+    return true;
+}
+
+static size_t count_kept(const converter *convert) {
+    const diti_metadata *from = &convert->tensors[0].from->metadata;
+    size_t count = 0;
+    for (size_t i = 0; kept_architecture(convert) && i < from->count; i++) count += is_kept(from->items[i].name);
+    return count;
+}
+
+static dit_result put_meta(converter *convert, const diti_meta *meta) {
+    static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* of a number, by its type in GGUF */
+    dit_result result = meta->array ? put_array_head(convert, "", meta->name, meta->type, meta->count)
+                                    : put_key(convert, "", meta->name, meta->type);
+    for (uint64_t i = 0; meta->texts && i < meta->count && result >= 0; i++) {
+        result = put_number(convert, meta->texts[i].length, 8);
+        if (result >= 0) result = put(convert, meta->texts[i].text, meta->texts[i].length);
+    }
+    if (result < 0 || meta->texts) return result;
+    return meta->data ? put(convert, meta->data, (size_t)meta->count * bytes[meta->type])
+                      : put_text(convert, meta->text);
+}
+
 static dit_result put_metadata(converter *convert) {
     const known_architecture *known = architecture_of(convert);
+    const char *kept = kept_architecture(convert);
+    const diti_metadata *from = &convert->tensors[0].from->metadata;
     dit_result result = put_key(convert, "general.", "architecture", DITI_GGUF_STRING);
-    if (result >= 0) result = put_text(convert, known ? known->name : "dit");
+    if (result >= 0) result = put_text(convert, known ? known->name : kept ? kept : "dit");
     if (result >= 0) result = put_key(convert, "general.", "name", DITI_GGUF_STRING);
     if (result >= 0) result = put_text(convert, convert->name);
     if (result >= 0) result = put_key(convert, "general.", "quantization_version", DITI_GGUF_U32);
@@ -129,6 +172,8 @@ static dit_result put_metadata(converter *convert) {
     if (result >= 0 && convert->steps) result = put_number(convert, convert->steps, 4);
     if (result >= 0 && convert->guidance > 0) result = put_key(convert, "dit.", "guidance", DITI_GGUF_F32);
     if (result >= 0 && convert->guidance > 0) result = put_float(convert, convert->guidance);
+    for (size_t i = 0; kept && i < from->count && result >= 0; i++)
+        if (is_kept(from->items[i].name)) result = put_meta(convert, &from->items[i]);
     for (size_t i = 0; i < convert->file_count && result >= 0; i++) {
         const small_file *file = &convert->files[i];
         result = put_array_head(convert, "dit.file.", file->path, DITI_GGUF_U8, file->size);
@@ -188,7 +233,8 @@ static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) 
 }
 
 static dit_result put_header(converter *convert) {
-    uint64_t offset = 0, keys = 3 + convert->file_count + (convert->steps > 0) + (convert->guidance > 0);
+    uint64_t offset = 0,
+             keys = 3 + convert->file_count + (convert->steps > 0) + (convert->guidance > 0) + count_kept(convert);
     dit_result result = put(convert, "GGUF", 4);
     for (size_t i = 0; i < convert->tensor_count; i++) {
         out_tensor *tensor = &convert->tensors[i];
