@@ -193,7 +193,7 @@ static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *
     config->window = config->four_norms ? diti_decoder_count(file, "attention.sliding_window") : 0;
     config->cap = config->four_norms ? 50.0f : 0;
     config->interleaved = diti_equal(diti_checkpoint_text(file, "general.architecture"), "llama");
-    config->offset_norms = config->four_norms && !diti_checkpoint_text(file, "general.architecture");
+    config->offset_norms = config->four_norms && names != diti_decoder_gemma_names; /* llama.cpp adds the 1 */
 }
 
 static void diti_decoder_read_heads(diti_loader *loader, diti_settings *settings, diti_decoder_config *config) {

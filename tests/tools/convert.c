@@ -1,6 +1,7 @@
 /* dit-convert: quantization byte for byte as ggml does it, whole folders, the same bytes from every run, errors. */
 #define main convert_main
 #include "library.h"
+#include "text/decoder.c"
 #include "tools/dit-convert.c"
 #undef main
 #include "test.h"
@@ -238,6 +239,34 @@ static void test_language_models(const diti_env *env) {
             CHECK(i > 0 || (table && table->type == DIT_TYPE_F32));
         }
         diti_package_close(from), diti_package_close(to);
+    }
+    remove(output);
+}
+
+/* Weights of Gemma's norms are stored minus 1 in transformers' files, and so in what is made of them. */
+static void test_gemma(const diti_env *env) {
+    static const char folder[] = "tests/fixtures/gemma2_text";
+    const char *const paths[] = {folder, output};
+    CHECK(run("f32", folder, output) == 0);
+    for (size_t i = 0; i < DITI_COUNT(paths); i++) {
+        const diti_checkpoint *checkpoint = NULL;
+        const char *prefix;
+        dit_error err = {0};
+        char *text = NULL;
+        size_t size;
+        diti_json *json = NULL;
+        diti_decoder *decoder = NULL;
+        diti_package *package = open_package(env, paths[i]);
+        if (package && CHECK(diti_package_component(package, "", &checkpoint, &prefix, &err) == DIT_OK && checkpoint) &&
+            CHECK(diti_package_read(package, "config.json", &text, &size, &err) == DIT_OK && text) &&
+            CHECK(diti_json_parse(env, text, size, "config.json", &json, &err) == DIT_OK) &&
+            CHECK_MESSAGE(diti_decoder_load(NULL, env, json, checkpoint, prefix, NULL, &decoder, &err) == DIT_OK, "%s",
+                          err.message))
+            CHECK_MESSAGE(decoder->config.offset_norms, "%s", paths[i]);
+        diti_decoder_destroy(decoder);
+        diti_json_free(env, json);
+        diti_free(env, text);
+        diti_package_close(package);
     }
     remove(output);
 }
@@ -957,6 +986,7 @@ int main(void) {
     test_component_folder(&env);
     test_rare_parts(&env);
     test_language_models(&env);
+    test_gemma(&env);
     test_small_floats();
     test_bundled_model(&env);
     test_damaged_input();
