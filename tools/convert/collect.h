@@ -202,20 +202,6 @@ static bool is_left_out(const converter *convert, const char *component) {
            (diti_starts_with(component, "text_encoder") || diti_starts_with(component, "tokenizer"));
 }
 
-/* model_index.json names each component with [library, class]. */
-static dit_result add_indexed_files(converter *convert, const char *text, size_t size) {
-    diti_json *index;
-    dit_result result = diti_json_parse(&convert->env, text, size, "model_index.json", &index, convert->err);
-    if (result < 0) return result;
-    for (const diti_json *entry = index->kind == DITI_JSON_OBJECT ? index->first : NULL; entry && result >= 0;
-         entry = entry->next) {
-        if (entry->kind == DITI_JSON_ARRAY && !is_left_out(convert, entry->key))
-            result = add_files(convert, entry->key);
-    }
-    diti_json_free(&convert->env, index);
-    return result;
-}
-
 /* The folders of a pipeline that dit.h looks into; weights lie in the first ones. */
 enum { WEIGHT_FOLDERS = 8 };
 static const char *const pipeline_folders[] = {"transformer",    "transformer_2",    "text_encoder",  "text_encoder_2",
@@ -223,26 +209,22 @@ static const char *const pipeline_folders[] = {"transformer",    "transformer_2"
                                                "scheduler",      "tokenizer",        "tokenizer_2",   "tokenizer_3",
                                                "t5_tokenizer",   "processor"};
 
-static dit_result add_components(converter *convert) {
-    dit_result result = DIT_OK;
-    for (size_t i = 0; i < WEIGHT_FOLDERS && result >= 0; i++)
-        if (!is_left_out(convert, pipeline_folders[i])) result = add_component(convert, pipeline_folders[i]);
-    return result;
-}
-
 static dit_result add_folders(converter *convert) {
+    const size_t count = DITI_COUNT(pipeline_folders);
     dit_result result = DIT_OK;
-    for (size_t i = 0; i < DITI_COUNT(pipeline_folders) && result >= 0; i++)
-        if (!is_left_out(convert, pipeline_folders[i])) result = add_files(convert, pipeline_folders[i]);
-    return result < 0 ? result : add_components(convert);
+    for (size_t i = 0; i < count + WEIGHT_FOLDERS && result >= 0; i++) {
+        const char *folder = pipeline_folders[i % count];
+        if (is_left_out(convert, folder)) continue;
+        result = i < count ? add_files(convert, folder) : add_component(convert, folder);
+    }
+    return result;
 }
 
 static dit_result add_everything(converter *convert) {
     dit_result result = add_file(convert, "", "model_index.json");
     if (result < 0) return result;
     if (convert->file_count) {
-        result = add_indexed_files(convert, convert->files[0].data, convert->files[0].size);
-        if (result >= 0) result = add_components(convert);
+        result = add_folders(convert);
     } else {
         result = add_files(convert, "");
         if (result >= 0) result = add_component(convert, "");
