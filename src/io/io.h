@@ -236,7 +236,8 @@ DIT_INTERNAL bool diti_package_is_folder(const diti_package *package);
 /* Bytes that the checkpoints opened so far lack: see diti_checkpoint_absent. */
 DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package);
 /* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none.
-   Freed with diti_free. A NUL is appended. */
+   Freed with diti_free. A NUL is appended. A single file may hold spiece.model as a tensor of bytes. */
+#define DITI_WORDS_TENSOR "spiece_model"
 DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
                                           dit_error *err);
 /* The tensors of a component ("transformer", "text_encoder", "vae"; "" = the file itself, or the weights beside

@@ -74,6 +74,20 @@ DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package) {
 
 /* --- small files --- */
 
+/* ComfyUI's files of T5 have the tokenizer as a tensor of bytes. */
+static dit_result diti_package_read_words(const diti_package *package, const char *path, char **out, size_t *size,
+                                          dit_error *err) {
+    const diti_checkpoint *from = package->single;
+    const diti_stored_tensor *words = diti_checkpoint_find(from, DITI_WORDS_TENSOR);
+    if (!diti_equal(path, "spiece.model") || !words || !diti_equal(words->type_name, "U8") || from->absent)
+        return DIT_OK;
+    *out = words->size < SIZE_MAX ? (char *)diti_alloc(&package->env, (size_t)words->size + 1) : NULL;
+    if (!*out) return diti_no_memory(path, err);
+    *size = (size_t)words->size;
+    (*out)[*size] = 0;
+    return diti_file_read(from->files[words->file], words->offset, *out, *size, err);
+}
+
 static dit_result diti_package_read_bundled(const diti_package *package, const char *path, char **out, size_t *size,
                                             dit_error *err) {
     char key[512];
@@ -82,7 +96,7 @@ static dit_result diti_package_read_bundled(const diti_package *package, const c
     uint32_t type;
     if (!diti_format(key, sizeof key, "dit.file.%s", path) ||
         !diti_checkpoint_array(package->single, key, &data, &count, &type) || type != DITI_GGUF_U8) {
-        return DIT_OK;
+        return diti_package_read_words(package, path, out, size, err);
     }
     *out = (char *)diti_alloc(&package->env, (size_t)count + 1);
     if (!*out) return diti_no_memory(path, err);

@@ -200,6 +200,13 @@ static void test_folder(const diti_env *env, const char *type_name, double toler
     remove(output);
 }
 
+static void write_lora_file(lora_file *file, const char *path) {
+    FILE *out = fopen(path, "wb");
+    lora_file_source(file);
+    CHECK(out && fwrite(file->whole.data, 1, file->whole.size, out) == file->whole.size && fclose(out) == 0);
+    lora_file_free(file);
+}
+
 static bool same_meta(const diti_meta *a, const diti_meta *b) {
     static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     if (!b || a->type != b->type || a->array != b->array || a->count != b->count || !a->text != !b->text) return false;
@@ -240,6 +247,30 @@ static void test_language_models(const diti_env *env) {
         }
         diti_package_close(from), diti_package_close(to);
     }
+    remove(output);
+}
+
+/* ComfyUI's files of umT5 have the tokenizer as a tensor, and become files that have it, too. */
+static void test_words_beside_weights(const diti_env *env) {
+    static const char path[] = "build/convert_test.safetensors";
+    static const float values[4 * 32] = {0.5f, -1};
+    const uint64_t shape[2] = {4, 32};
+    size_t size;
+    char *words = test_read_file("tests/fixtures/tokenizers/t5/spiece.model", &size);
+    const uint64_t length = size;
+    diti_package *from, *to;
+    lora_file file = {0};
+    if (!CHECK(words)) return;
+    lora_file_bytes(&file, "encoder.block.0.layer.0.SelfAttention.k.weight", "F32", shape, 2, values, sizeof values);
+    lora_file_bytes(&file, "spiece_model", "U8", &length, 1, words, size);
+    lora_file_bytes(&file, "tekken_model", "U8", &length, 1, words, size);
+    write_lora_file(&file, path);
+    CHECK(run("q8_0", path, output) == 0);
+    from = open_package(env, path), to = open_package(env, output);
+    if (from && to) check_file(env, from, to, "spiece.model");
+    diti_package_close(from), diti_package_close(to);
+    free(words);
+    remove(path);
     remove(output);
 }
 
@@ -292,13 +323,6 @@ static void test_rare_parts(const diti_env *env) {
         diti_package_close(from), diti_package_close(to);
         remove(output);
     }
-}
-
-static void write_lora_file(lora_file *file, const char *path) {
-    FILE *out = fopen(path, "wb");
-    lora_file_source(file);
-    CHECK(out && fwrite(file->whole.data, 1, file->whole.size, out) == file->whole.size && fclose(out) == 0);
-    lora_file_free(file);
 }
 
 /* Matrices of small floats with factors become what the floats become that they mean, and nothing of what stood beside
@@ -987,6 +1011,7 @@ int main(void) {
     test_rare_parts(&env);
     test_language_models(&env);
     test_gemma(&env);
+    test_words_beside_weights(&env);
     test_small_floats();
     test_bundled_model(&env);
     test_damaged_input();

@@ -129,7 +129,7 @@ static dit_result add_tensor(converter *convert, const char *component, const di
 }
 
 /* Whether a tensor only says what others mean, which the output says in its own way: factors of matrices, and what
-   ComfyUI has beside those. Scales of int8 rows come along with the rows. */
+   ComfyUI has beside those. Scales of int8 rows come along with the rows, and a tokenizer is a small file. */
 static bool is_description(const diti_checkpoint *from, const diti_stored_tensor *stored, const char *rest) {
     static const char *const marks[] = {".comfy_quant", ".input_scale", ".scale_input"};
     static const char *const factors[][2] = {{DITI_SCALE_SUFFIX, ""},
@@ -143,7 +143,7 @@ static bool is_description(const diti_checkpoint *from, const diti_stored_tensor
         const diti_stored_tensor *of = diti_stored_sibling(from, stored, factors[i][0], factors[i][1]);
         if (of && (diti_factor_find(from, of) == stored || (of->nvfp4 && i == 0))) return true;
     }
-    return strcmp(rest, "scaled_fp8") == 0;
+    return strcmp(rest, "scaled_fp8") == 0 || strcmp(rest, DITI_WORDS_TENSOR) == 0 || strcmp(rest, "tekken_model") == 0;
 }
 
 static dit_result add_component(converter *convert, const char *component) {
