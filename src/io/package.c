@@ -74,13 +74,15 @@ DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package) {
 
 /* --- small files --- */
 
-/* ComfyUI's files of T5 have the tokenizer as a tensor of bytes. */
+/* ComfyUI's files of T5 have the tokenizer as a tensor of bytes, and so have those that hold a whole pipeline. */
 static dit_result diti_package_read_words(const diti_package *package, const char *path, char **out, size_t *size,
                                           dit_error *err) {
     const diti_checkpoint *from = package->single;
-    const diti_stored_tensor *words = diti_checkpoint_find(from, DITI_WORDS_TENSOR);
-    if (!diti_equal(path, "spiece.model") || !words || !diti_equal(words->type_name, "U8") || from->absent)
-        return DIT_OK;
+    const diti_stored_tensor *words = NULL;
+    if (diti_equal(path, "spiece.model")) words = diti_checkpoint_find(from, DITI_WORDS_TENSOR);
+    if (diti_equal(path, "tokenizer/spiece.model"))
+        words = diti_checkpoint_find(from, "text_encoders." DITI_WORDS_TENSOR);
+    if (!words || !diti_equal(words->type_name, "U8") || from->absent) return DIT_OK;
     *out = words->size < SIZE_MAX ? (char *)diti_alloc(&package->env, (size_t)words->size + 1) : NULL;
     if (!*out) return diti_no_memory(path, err);
     *size = (size_t)words->size;

@@ -146,7 +146,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     return diti_encoder_decoder_kind(checkpoint, prefix);
 }
 
-/* Prefixes of the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
+/* Prefixes of the names of a part in files that hold several (docs/models.md 9.3): the original ones', ComfyUI's and
    stable-diffusion.cpp's. */
 typedef struct diti_part_prefix {
     dit_role role;
@@ -162,6 +162,16 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.umt5xxl.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN3, "text_encoders.qwen3_4b.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN3, "text_encoders.qwen3_8b.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN3, "text_encoders.llm."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN2, "text_encoders.qwen25_7b.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN2, "text_encoders.llm."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_GEMMA2, "text_encoders.gemma2_2b.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_LLAMA, "text_encoders.llama.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.mistral3_24b.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.llm."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
 };
 

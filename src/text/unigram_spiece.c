@@ -131,8 +131,9 @@ static dit_result diti_spiece_check_trainer(const diti_tokenizer *tokenizer, con
     while ((more = diti_protobuf_next(&message, &field)) > 0) {
         if (field.number == 3 && field.value != 1) {
             return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "%s: a SentencePiece model of type %s; only unigram is supported", tokenizer->name,
-                             field.value < DITI_COUNT(types) ? types[field.value] : "?");
+                             "%s: a SentencePiece model of type %s; only unigram is supported, but the repository's "
+                             "tokenizer.json may do",
+                             tokenizer->name, field.value < DITI_COUNT(types) ? types[field.value] : "?");
         }
         if (field.number == 24 && field.value)
             return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: treat_whitespace_as_suffix is not supported",

@@ -490,15 +490,17 @@ static void test_single_file(void) {
         "{\"model.diffusion_model.a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
         "\"first_stage_model.b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]},"
         "\"text_encoders.clip_l.transformer.d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
-        "\"spiece_model\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[12,17]}}",
-        17);
+        "\"text_encoders.spiece_model\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[12,16]},"
+        "\"spiece_model\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[16,21]}}",
+        21);
     dit_source source = memory_source(&file);
     diti_package *package;
-    memcpy(file.data + file.size - 5, "words", 5);
+    memcpy(file.data + file.size - 9, "wordspaces", 9);
     package = open_package(&source);
     if (!package) return;
-    has_file(package, "spiece.model", "words");
-    has_file(package, "tokenizer/spiece.model", NULL);
+    has_file(package, "spiece.model", "space");
+    has_file(package, "tokenizer/spiece.model", "word");
+    has_file(package, "tokenizer_2/spiece.model", NULL);
     has_component(package, "transformer", "model.diffusion_model.", "a");
     has_component(package, "vae", "first_stage_model.", "b");
     lacks_component(package, "text_encoder");

@@ -307,6 +307,66 @@ static void test_pipelines(void) {
     }
 }
 
+/* Files of ComfyUI and stable-diffusion.cpp that hold a whole pipeline name the text encoder by its kind. */
+static void test_named_encoders(void) {
+    static const struct {
+        const char *prefix;
+        void (*transformer)(real_file *file);
+        real_decoder_shape shape; /* no layers: T5 XXL */
+    } cases[] = {
+        {"text_encoders.umt5xxl.transformer.", published_wan_14b, {NULL, 0, 0, 0, 0, 0, 0, 0, false, false, false}},
+        {"text_encoders.qwen3_4b.transformer.",
+         published_zimage,
+         {"model.", 256, 2560, 128, 36, 2, 1, 128, true, false, false}},
+        {"text_encoders.qwen3_4b.transformer.",
+         published_klein_4b,
+         {"model.", 256, 2560, 128, 36, 2, 1, 128, true, false, false}},
+        {"text_encoders.qwen3_8b.transformer.",
+         published_klein_9b,
+         {"model.", 256, 4096, 128, 36, 2, 1, 128, true, false, false}},
+        {"text_encoders.mistral3_24b.transformer.",
+         published_flux2_dev,
+         {"model.", 256, 5120, 128, 40, 2, 1, 128, false, false, false}},
+        {"text_encoders.qwen25_7b.transformer.",
+         published_qwenimage,
+         {"model.", 256, 3584, 128, 28, 2, 1, 128, false, true, false}},
+        {"text_encoders.gemma2_2b.transformer.",
+         published_lumina2,
+         {"model.", 256, 2304, 128, 26, 2, 1, 256, false, false, true}},
+        {"text_encoders.llama.transformer.",
+         published_hunyuanvideo,
+         {"model.", 256, 4096, 128, 32, 2, 1, 128, false, false, false}},
+        {"text_encoders.llm.", published_zimage, {"model.", 256, 2560, 128, 36, 2, 1, 128, true, false, false}},
+        {"text_encoders.llm.", published_qwenimage, {"model.", 256, 3584, 128, 28, 2, 1, 128, false, true, false}},
+        {"text_encoders.llm.", published_flux2_dev, {"model.", 256, 5120, 128, 40, 2, 1, 128, false, false, false}},
+    };
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        real_file file = {0};
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_model_info info = {0};
+        dit_error err = {0};
+        file.container = REAL_SAFETENSORS;
+        file.type = DIT_TYPE_BF16;
+        file.original = true;
+        file.prefix = "model.diffusion_model.";
+        cases[i].transformer(&file);
+        file.prefix = cases[i].prefix;
+        if (cases[i].shape.layers)
+            real_decoder(&file, &cases[i].shape);
+        else
+            published_t5_xxl(&file);
+        desc.source = real_source(&file);
+        desc.dry_run = true;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", cases[i].prefix, err.message))
+            dit_model_get_info(model, &info);
+        CHECK_MESSAGE(info.parameters[DIT_ROLE_TEXT_1] > 0, "%s (case %u)", cases[i].prefix, (unsigned)i);
+        dit_model_destroy(model);
+        real_free(&file);
+    }
+}
+
 /* ---- named clips ---- */
 
 /* Wan 14B, 81 frames of 1280 x 720: 75,600 tokens of one branch of guidance. Activations are the residual stream in
@@ -856,6 +916,7 @@ int main(int argc, char **argv) {
     test_headers();
     test_autoencoders();
     test_pipelines();
+    test_named_encoders();
     test_named_clip();
     test_decoder_memory();
     fflush(stdout);

@@ -143,7 +143,8 @@ static bool is_description(const diti_checkpoint *from, const diti_stored_tensor
         const diti_stored_tensor *of = diti_stored_sibling(from, stored, factors[i][0], factors[i][1]);
         if (of && (diti_factor_find(from, of) == stored || (of->nvfp4 && i == 0))) return true;
     }
-    return strcmp(rest, "scaled_fp8") == 0 || strcmp(rest, DITI_WORDS_TENSOR) == 0 || strcmp(rest, "tekken_model") == 0;
+    return diti_ends_with(rest, "scaled_fp8") || diti_ends_with(rest, DITI_WORDS_TENSOR) ||
+           diti_ends_with(rest, "tekken_model");
 }
 
 static dit_result add_component(converter *convert, const char *component) {
@@ -226,10 +227,11 @@ static dit_result add_everything(converter *convert) {
     if (convert->file_count) {
         result = add_folders(convert);
     } else {
+        const bool folder = diti_package_is_folder(convert->package);
         result = add_files(convert, "");
+        if (result >= 0 && !folder) result = add_files(convert, "tokenizer");
         if (result >= 0) result = add_component(convert, "");
-        if (result >= 0 && !convert->tensor_count && diti_package_is_folder(convert->package))
-            result = add_folders(convert);
+        if (result >= 0 && !convert->tensor_count && folder) result = add_folders(convert);
     }
     if (result >= 0 && !convert->tensor_count) {
         result = diti_fail(convert->err, DIT_ERROR_BAD_FILE,
