@@ -4,12 +4,28 @@
 enum { DITI_SAFETENSORS_MAX_HEADER = 100000000 }; /* the limit of the reference implementation */
 
 static const diti_format_type diti_safetensors_types[] = {
-    {"F32", 0, DIT_TYPE_F32, 1, 4},         {"F16", 0, DIT_TYPE_F16, 1, 2},         {"BF16", 0, DIT_TYPE_BF16, 1, 2},
-    {"F8_E4M3", 0, DIT_TYPE_F8_E4M3, 1, 1}, {"F8_E5M2", 0, DIT_TYPE_F8_E5M2, 1, 1}, {"I64", 0, DIT_TYPE_I64, 1, 8},
-    {"I32", 0, DIT_TYPE_I32, 1, 4},         {"F64", 0, DIT_TYPE_STORED, 1, 8},      {"I16", 0, DIT_TYPE_STORED, 1, 2},
-    {"I8", 0, DIT_TYPE_I8_ROW, 1, 1},       {"U8", 0, DIT_TYPE_STORED, 1, 1},       {"BOOL", 0, DIT_TYPE_STORED, 1, 1},
-    {"U16", 0, DIT_TYPE_STORED, 1, 2},      {"U32", 0, DIT_TYPE_STORED, 1, 4},      {"U64", 0, DIT_TYPE_STORED, 1, 8},
-    {"F8_E8M0", 0, DIT_TYPE_STORED, 1, 1},  {"C64", 0, DIT_TYPE_STORED, 1, 8},
+    {"F32", 0, DIT_TYPE_F32, 1, 4},
+    {"F16", 0, DIT_TYPE_F16, 1, 2},
+    {"BF16", 0, DIT_TYPE_BF16, 1, 2},
+    {"F8_E4M3", 0, DIT_TYPE_F8_E4M3, 1, 1},
+    {"F8_E5M2", 0, DIT_TYPE_F8_E5M2, 1, 1},
+    {"I64", 0, DIT_TYPE_I64, 1, 8},
+    {"I32", 0, DIT_TYPE_I32, 1, 4},
+    {"F64", 0, DIT_TYPE_STORED, 1, 8},
+    {"I16", 0, DIT_TYPE_STORED, 1, 2},
+    {"I8", 0, DIT_TYPE_I8_ROW, 1, 1},
+    {"U8", 0, DIT_TYPE_STORED, 1, 1},
+    {"BOOL", 0, DIT_TYPE_STORED, 1, 1},
+    {"U16", 0, DIT_TYPE_STORED, 1, 2},
+    {"U32", 0, DIT_TYPE_STORED, 1, 4},
+    {"U64", 0, DIT_TYPE_STORED, 1, 8},
+    {"F8_E8M0", 0, DIT_TYPE_STORED, 1, 1},
+    {"C64", 0, DIT_TYPE_STORED, 1, 8},
+    {"F4", 0, DIT_TYPE_STORED, 2, 1},
+    {"F6_E2M3", 0, DIT_TYPE_STORED, 4, 3},
+    {"F6_E3M2", 0, DIT_TYPE_STORED, 4, 3},
+    {"F8_E4M3FNUZ", 0, DIT_TYPE_STORED, 1, 1},
+    {"F8_E5M2FNUZ", 0, DIT_TYPE_STORED, 1, 1},
 };
 
 typedef struct diti_safetensors {

@@ -184,6 +184,36 @@ static void test_safetensors(void) {
     CHECK(memory.alive == 0);
 }
 
+/* Types that only other programs compute with: a file may hold them beside what is read. */
+static void test_unread_types(void) {
+    static const struct {
+        const char *name;
+        unsigned values, size;
+    } types[] = {{"F4", 8, 4},  {"F6_E2M3", 8, 6},     {"F6_E3M2", 4, 3},     {"F8_E8M0", 3, 3},
+                 {"U16", 2, 4}, {"F8_E4M3FNUZ", 5, 5}, {"F8_E5M2FNUZ", 1, 1}, {"F64", 1, 8}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(types); i++) {
+        char header[200];
+        bytes file;
+        dit_source source;
+        diti_checkpoint *checkpoint = NULL;
+        const diti_stored_tensor *tensor;
+        dit_error err = {0};
+        diti_format(header, sizeof header, "{\"a\":{\"dtype\":\"%s\",\"shape\":[%u],\"data_offsets\":[0,%u]}}",
+                    types[i].name, types[i].values, types[i].size);
+        file = safetensors_bytes(header, types[i].size);
+        source = memory_source(&file);
+        if (CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK, "%s", err.message)) {
+            tensor = diti_checkpoint_find(checkpoint, "a");
+            CHECK(tensor && tensor->type == DIT_TYPE_STORED && tensor->size == types[i].size);
+            CHECK(diti_checkpoint_read(checkpoint, tensor, 0, header, 1, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+                  strstr(err.message, types[i].name));
+        }
+        diti_checkpoint_close(checkpoint);
+        bytes_free(&file);
+    }
+}
+
 static void test_shards(void) {
     diti_checkpoint *whole = open_path("tests/fixtures/t5_encoder/model.safetensors");
     diti_checkpoint *sharded = open_path("tests/fixtures/t5_encoder_sharded/model.safetensors.index.json");
@@ -600,6 +630,7 @@ int main(int argc, char **argv) {
     test_i4_group();
     test_integers();
     test_safetensors();
+    test_unread_types();
     test_shards();
     test_gguf_metadata();
     test_gguf_numbers();
