@@ -126,6 +126,30 @@ static const diti_json *diti_comfy_layer(const diti_json *layers, const char *na
     return NULL;
 }
 
+/* Quantizations of other programs are told by two tensors that stand side by side. Their matrices have other shapes or
+   names, so that nothing else in the file would say what is wrong with it. */
+static dit_result diti_refuse_foreign(const diti_checkpoint *checkpoint, dit_error *err) {
+    static const struct {
+        const char *ending, *beside, *program;
+    } marks[] = {{".weight", ".weight.quant_state.bitsandbytes__nf4", "bitsandbytes (nf4)"},
+                 {".weight", ".weight.quant_state.bitsandbytes__fp4", "bitsandbytes (fp4)"},
+                 {".weight", ".SCB", "bitsandbytes (int8)"},
+                 {".weight._data", ".weight._scale", "optimum-quanto"},
+                 {".qweight", ".qzeros", "GPTQ or AWQ"},
+                 {".weight_packed", ".weight_scale", "compressed-tensors"}};
+    size_t i, k;
+    for (i = 0; i < checkpoint->tensor_count; i++) {
+        const diti_stored_tensor *tensor = &checkpoint->tensors[i];
+        for (k = 0; k < DITI_COUNT(marks); k++)
+            if (diti_stored_sibling(checkpoint, tensor, marks[k].ending, marks[k].beside))
+                return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                                 "%s: tensor '%.200s' is quantized by %s, which dit.h does not read; use the model's "
+                                 "F16 or BF16 file, ComfyUI's fp8, or a GGUF",
+                                 diti_checkpoint_name(checkpoint), tensor->name, marks[k].program);
+    }
+    return DIT_OK;
+}
+
 static bool diti_may_be_described(const diti_stored_tensor *tensor) {
     return tensor->type == DIT_TYPE_I8_ROW || tensor->type == DIT_TYPE_F8_E4M3 || tensor->type == DIT_TYPE_F8_E5M2 ||
            (tensor->type == DIT_TYPE_STORED && diti_equal(tensor->type_name, "U8"));
@@ -137,6 +161,7 @@ DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, 
     diti_json *metadata = NULL;
     dit_result result = DIT_OK;
     size_t i;
+    DITI_TRY(diti_refuse_foreign(checkpoint, err));
     if (told && told->text)
         DITI_TRY(
             diti_json_parse(&checkpoint->env, told->text, strlen(told->text), DITI_COMFY_METADATA, &metadata, err));

@@ -59,6 +59,26 @@ static void test_safetensors(void) {
     refuses_header("", 0, "JSON");
 }
 
+/* Quantizations of other programs are refused by the names of these, since shapes and tensors say little. */
+static void test_foreign_quantizations(void) {
+    static const char *const cases[][3] = {
+        {"a.weight", "a.weight.quant_state.bitsandbytes__nf4", "'a.weight' is quantized by bitsandbytes (nf4)"},
+        {"a.weight", "a.weight.quant_state.bitsandbytes__fp4", "'a.weight' is quantized by bitsandbytes (fp4)"},
+        {"a.weight", "a.SCB", "'a.weight' is quantized by bitsandbytes (int8)"},
+        {"a.weight._data", "a.weight._scale", "'a.weight._data' is quantized by optimum-quanto"},
+        {"a.qweight", "a.qzeros", "'a.qweight' is quantized by GPTQ or AWQ"},
+        {"a.weight_packed", "a.weight_scale", "'a.weight_packed' is quantized by compressed-tensors"}};
+    char header[300];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        diti_format(header, sizeof header,
+                    "{\"%s\":{\"dtype\":\"U8\",\"shape\":[4,1],\"data_offsets\":[0,4]},"
+                    "\"%s\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
+                    cases[i][0], cases[i][1]);
+        refuses_header(header, 8, cases[i][2]);
+    }
+}
+
 /* Neighbours may touch, in any order; one shared byte is too many. */
 static void test_neighbours(void) {
     bytes file = safetensors_bytes(
@@ -943,6 +963,7 @@ static void test_other_formats(void) {
 int main(void) {
     env = test_env(&memory);
     test_safetensors();
+    test_foreign_quantizations();
     test_neighbours();
     test_safetensors_sizes();
     test_deep_json();
