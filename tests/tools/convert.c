@@ -200,6 +200,22 @@ static void test_folder(const diti_env *env, const char *type_name, double toler
     remove(output);
 }
 
+/* DiT's blocks have tables of classes, which are looked up and cannot be int8 rows. */
+static void test_tables_of_classes(void) {
+    static const char *const types[] = {"i8r", "i4r+rot"};
+    for (size_t i = 0; i < DITI_COUNT(types); i++) {
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        CHECK(run(types[i], "tests/fixtures/pipe_dit", output) == 0);
+        desc.source.path = output;
+        desc.dry_run = true;
+        CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message);
+        dit_model_destroy(model);
+    }
+    remove(output);
+}
+
 static void write_lora_file(lora_file *file, const char *path) {
     FILE *out = fopen(path, "wb");
     lora_file_source(file);
@@ -411,6 +427,8 @@ static void test_row_classes(void) {
     check_row_class("transformer", "caption_projection.linear_1.weight", 512, DIT_TYPE_Q8_0);
     check_row_class("transformer", "adaln_single.emb.timestep_embedder.linear_1.weight", 256, DIT_TYPE_F16);
     check_row_class("transformer", "blocks.0.mlp.fc1.weight", 1u << 18, DIT_TYPE_Q8_0); /* sums could overflow */
+    check_row_class("transformer", "transformer_blocks.0.norm1.emb.class_embedder.embedding_table.weight", 512,
+                    DIT_TYPE_Q8_0);
     check_row_class("text_encoder", "encoder.block.0.layer.1.DenseReluDense.wo.weight", 512, DIT_TYPE_Q8_0);
     check_row_class("vae", "decoder.up_blocks.0.attentions.0.to_q.weight", 512, DIT_TYPE_Q8_0);
 }
@@ -1009,6 +1027,7 @@ int main(void) {
     test_folder(&env, "bf16", 0.004);
     test_component_folder(&env);
     test_rare_parts(&env);
+    test_tables_of_classes();
     test_language_models(&env);
     test_gemma(&env);
     test_words_beside_weights(&env);

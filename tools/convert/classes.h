@@ -74,7 +74,7 @@ static bool is_block(const char *name) {
 static bool is_table(const char *name) {
     static const char *const parts[] = {"shared.",         "embed_tokens",       "token_embd",
                                         "token_embedding", "position_embedding", "relative_attention_bias",
-                                        "attn_rel_b."};
+                                        "attn_rel_b.",     "embedding_table"};
     return contains_one_of(name, parts, DITI_COUNT(parts));
 }
 
