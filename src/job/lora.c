@@ -74,7 +74,15 @@ DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *
 
 /* --- what they fit --- */
 
-/* Scopes of the parts that are loaded; T5 goes as the third encoder in kohya's names, whichever it is. */
+/* T5 goes as the third encoder in kohya's names, whichever it is. */
+DIT_INTERNAL bool diti_encoder_is_third(const dit_model *model, uint32_t index) {
+    const diti_encoder_kind third = model->transformer ? model->transformer->traits.encoders[DITI_ENCODERS - 1]
+                                                       : model->encoders[DITI_ENCODERS - 1].kind;
+    return index > 0 && index + 1 < DITI_ENCODERS && model->encoders[index].kind == DITI_ENCODER_T5 &&
+           third == DITI_ENCODER_NONE;
+}
+
+/* Scopes of the parts that are loaded. */
 #define DITI_LORA_SCOPES (2u + DITI_ENCODERS)
 static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_scope out[DITI_LORA_SCOPES]) {
     const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? model->low : model->transformer;
@@ -88,9 +96,7 @@ static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_sc
         if (!weights || !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i))) continue;
         out[count].part = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
         out[count++].weights = weights;
-        if (i + 1 == DITI_ENCODERS || model->encoders[i].kind != DITI_ENCODER_T5 || !i ||
-            diti_encoder_weights(&model->encoders[DITI_ENCODERS - 1]))
-            continue;
+        if (!diti_encoder_is_third(model, (uint32_t)i)) continue;
         out[count].part = DIT_ROLE_TEXT_3;
         out[count++].weights = weights;
     }

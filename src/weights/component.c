@@ -111,6 +111,8 @@ static dit_result diti_component_match_merges(const diti_component_kind *kind, c
     result = diti_component_fill(kind, &dry, component, err);
     if (result == DIT_OK)
         result = diti_lora_merges_match(from->options->merges, from->options->role, &component->weights, err);
+    if (result == DIT_OK && from->options->other_role != DIT_ROLE_NONE)
+        result = diti_lora_merges_match(from->options->merges, from->options->other_role, &component->weights, err);
     diti_component_free(component);
     return result;
 }

@@ -260,6 +260,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
                     that is too large becomes infinite, as its expansion makes it on these devices */
     bool adapts; /* modules are noted as targets of adapters */
     dit_role role;                   /* the part's, for adapters */
+    dit_role other_role;             /* one that adapters may call it, too; DIT_ROLE_NONE: none */
     struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
 } diti_load_options;
 typedef struct diti_loader {

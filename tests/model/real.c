@@ -4,6 +4,7 @@
    1.5 GB. test-runs: sanitize, in test-all plain */
 #include "library.h"
 #include "long_clips.h"
+#include "lora_file.h"
 #include "real_shapes.h"
 #include "real_vaes.h"
 #include <sys/resource.h>
@@ -363,6 +364,48 @@ static void test_named_encoders(void) {
             dit_model_get_info(model, &info);
         CHECK_MESSAGE(info.parameters[DIT_ROLE_TEXT_1] > 0, "%s (case %u)", cases[i].prefix, (unsigned)i);
         dit_model_destroy(model);
+        real_free(&file);
+    }
+}
+
+/* kohya's scripts call T5 the third text encoder, though it is FLUX.1's second one. An adapter of it fits by both
+   names, beside the weights and merged. */
+static void test_third_encoder(void) {
+    static const char *const modules[] = {"lora_te2_encoder_block_0_layer_0_SelfAttention_q",
+                                          "lora_te3_encoder_block_0_layer_0_SelfAttention_q"};
+    size_t i;
+    for (i = 0; i < 2 * DITI_COUNT(modules); i++) {
+        real_file file = {0};
+        lora_file lora = {0};
+        dit_component component = {{0}, DIT_ROLE_LORA, 0, i % 2 != 0, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_lora_info info = {0};
+        dit_error err = {0};
+        char name[112];
+        file.container = REAL_SAFETENSORS;
+        file.type = DIT_TYPE_F16;
+        file.original = true;
+        file.prefix = "model.diffusion_model.";
+        published_flux_dev(&file);
+        file.prefix = "text_encoders.clip_l.transformer.";
+        published_clip_l_bare(&file);
+        file.prefix = "text_encoders.t5xxl.transformer.";
+        published_t5_xxl(&file);
+        diti_format(name, sizeof name, "%s.lora_down.weight", modules[i / 2]);
+        lora_file_matrix(&lora, name, 1, 4096, 0.1, 1);
+        diti_format(name, sizeof name, "%s.lora_up.weight", modules[i / 2]);
+        lora_file_matrix(&lora, name, 4096, 1, 0.1, 2);
+        component.source = lora_file_source(&lora);
+        desc.source = real_source(&file);
+        desc.components = &component;
+        desc.component_count = 1;
+        desc.dry_run = true;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", name, err.message))
+            CHECK_MESSAGE(dit_model_lora(model, 0, &info) == DIT_OK && info.modules == 1 && !info.left_out,
+                          "%s, merged %d: %u modules, %u left out", name, component.merge, info.modules, info.left_out);
+        dit_model_destroy(model);
+        lora_file_free(&lora);
         real_free(&file);
     }
 }
@@ -917,6 +960,7 @@ int main(int argc, char **argv) {
     test_autoencoders();
     test_pipelines();
     test_named_encoders();
+    test_third_encoder();
     test_named_clip();
     test_decoder_memory();
     fflush(stdout);
