@@ -239,10 +239,47 @@ static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_sibling
     return diti_index_tensors(checkpoint, err);
 }
 
+/* --- shards without an index: the first one's name tells how many there are --- */
+
+/* "name-00002-of-00003.safetensors"; stem: length of "name". false: the file stands alone. */
+static bool diti_shard_number(const char *name, size_t *stem, uint32_t *number, uint32_t *count) {
+    static const char digits[] = "0123456789";
+    size_t length = strlen(name), tail = strlen("-00002-of-00003.safetensors");
+    const char *at = length < tail ? name : name + length - tail;
+    if (at[0] != '-' || strspn(at + 1, digits) != 5 || strncmp(at + 6, "-of-", 4) != 0 ||
+        strspn(at + 10, digits) != 5 || !diti_equal(at + 15, ".safetensors"))
+        return false;
+    *stem = length - tail;
+    *number = (uint32_t)strtoul(at + 1, NULL, 10);
+    *count = (uint32_t)strtoul(at + 10, NULL, 10);
+    return *count > 1 && *number >= 1 && *number <= *count;
+}
+
+static dit_result diti_open_numbered(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
+    const char *slash = strrchr(siblings->first, '/'), *first = slash ? slash + 1 : siblings->first;
+    uint32_t number, count, i;
+    size_t stem;
+    char name[512];
+    if (!diti_shard_number(first, &stem, &number, &count)) return DIT_OK;
+    if (number != 1)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: part %u of %u; open the first, or the index.json beside it",
+                         diti_checkpoint_name(checkpoint), (unsigned)number, (unsigned)count);
+    for (i = 2; i <= count; i++) {
+        if (!diti_format(name, sizeof name, "%.*s-%05u-of-%05u.safetensors", (int)stem, first, (unsigned)i,
+                         (unsigned)count))
+            return diti_fail(err, DIT_ERROR_IO, "%s: its name is too long", siblings->first);
+        DITI_TRY(diti_open_sibling(checkpoint, siblings, name, err));
+        DITI_TRY(diti_safetensors_parse(checkpoint, err));
+    }
+    return DIT_OK;
+}
+
 /* --- opening --- */
 
-static dit_result diti_open_single(diti_checkpoint *checkpoint, diti_file_kind kind, dit_error *err) {
+static dit_result diti_open_single(diti_checkpoint *checkpoint, const diti_siblings *siblings, diti_file_kind kind,
+                                   dit_error *err) {
     DITI_TRY(kind == DITI_FILE_PYTORCH ? diti_pytorch_parse(checkpoint, err) : diti_safetensors_parse(checkpoint, err));
+    if (kind != DITI_FILE_PYTORCH) DITI_TRY(diti_open_numbered(checkpoint, siblings, err));
     return diti_index_tensors(checkpoint, err);
 }
 
@@ -252,7 +289,7 @@ static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_sib
     switch (kind) {
     case DITI_FILE_GGUF: return diti_open_gguf(checkpoint, siblings, err);
     case DITI_FILE_INDEX: return diti_open_index(checkpoint, siblings, err);
-    default: return diti_open_single(checkpoint, kind, err);
+    default: return diti_open_single(checkpoint, siblings, kind, err);
     }
 }
 

@@ -777,6 +777,22 @@ static void test_splits(void) {
     refuses(split_part(0, 2, "a"), "(memory)");
 }
 
+/* Shards that are opened by the name of one of them. */
+static void refuses_shard(const char *first, const char *other, const char *culprit) {
+    static const char a[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+    folder all = {0};
+    folder_add(&all, first, safetensors_bytes(a, 4));
+    folder_add(&all, other, safetensors_bytes(a, 4));
+    refuses_folder(&all, first, culprit);
+}
+
+static void test_numbered_shards(void) {
+    refuses_shard("m-00001-of-00003.safetensors", "m-00003-of-00003.safetensors", "'m-00002-of-00003.safetensors'");
+    refuses_shard("m-00002-of-00002.safetensors", "m-00001-of-00002.safetensors", "part 2 of 2; open the first");
+    refuses_shard("m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", "duplicate");
+    refuses_shard("x/m-00001-of-99999.safetensors", "m-00002-of-99999.safetensors", "'x/m-00002-of-99999.safetensors'");
+}
+
 /* --- sources --- */
 
 static int64_t failing_read(uint64_t offset, void *out, size_t size, void *user) {
@@ -982,6 +998,7 @@ int main(void) {
     test_rows();
     test_shards();
     test_splits();
+    test_numbered_shards();
     test_sources();
     test_disk();
     test_other_formats();
