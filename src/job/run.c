@@ -350,13 +350,19 @@ DIT_INTERNAL dit_result diti_run_check_health(dit_job *job) {
     diti_health health;
     dit_error error;
     dit_result result;
+    uint64_t done;
     uint32_t i;
     memset(&error, 0, sizeof error);
     result = diti_job_verdict(job, &error);
     diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
     memcpy(&health, job->health_readback.block.mapped, sizeof health);
-    if (result >= 0 && health.step == DITI_NO_REPORT)
+    if (result >= 0 && health.step == DITI_NO_REPORT && !job->recording)
         result = diti_device_fail(job->shares[0]->device, VK_ERROR_DEVICE_LOST, "the last commands", &error);
+    if (result >= 0 && health.step == DITI_NO_REPORT) { /* the application's commands have not run, unless it is lost */
+        result = diti_timeline_value(job->shares[0]->device, diti_plan_timeline(job->shares[0]->program.plan), &done,
+                                     &error);
+        return result < 0 ? diti_run_fail(job, &error) : DIT_WORKING;
+    }
     if (result >= 0) result = diti_run_judge(job, &health, &error);
     for (i = 1; i < job->share_count && result >= 0; i++) {
         diti_share *share = job->shares[i];

@@ -551,11 +551,13 @@ static void test_unrecord_streamed(engine *e, dit_context *ctx) {
     dit_model_destroy(model);
 }
 
-/* The picture is final when dit has seen it finished, not when it is recorded. */
+/* The picture is final, and can be read, when dit has seen it finished, not when it is recorded. */
 static void test_final(engine *e, dit_context *ctx, const dit_model *model) {
     dit_job_desc desc = describe(model, 7);
     VkCommandBuffer commands = engine_begin_commands(e);
     dit_job *job = create_job(ctx, &desc);
+    unsigned char rgba[BYTES];
+    dit_error err = {0};
     dit_output out;
     int run;
     if (!job) return;
@@ -564,7 +566,10 @@ static void test_final(engine *e, dit_context *ctx, const dit_model *model) {
         while (dit_job_record(job, commands, UINT32_MAX) == DIT_WORKING) {
         }
         CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && !out.final);
+        CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, BYTES, 0, &err) == DIT_WORKING && !err.message[0]);
         engine_run(e, commands, VK_NULL_HANDLE, 0);
+        CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, BYTES, 0, &err) == DIT_OK, "%s", err.message);
+        CHECK(!memcmp(rgba, expected[0], BYTES));
         CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && out.final && shows(e, &out, expected[0]));
         restart(job, &desc);
     }
