@@ -863,6 +863,63 @@ static void test_no_export(void) {
     }
 }
 
+/* ---- other threads ---- */
+
+typedef struct asking {
+    const dit_job *job;
+    int stop; /* atomic */
+    bool good;
+} asking;
+
+/* What a restart does is never seen half done: a run that has ended stays so until it is over, and counts never fall.
+ */
+static void *ask(void *user) {
+    asking *a = (asking *)user;
+    dit_counters before = {0}, now;
+    dit_status status;
+    a->good = true;
+    while (!diti_atomic_load(&a->stop)) {
+        dit_job_status(a->job, &status, NULL);
+        dit_job_get_counters(a->job, &now);
+        if ((status.result != DIT_OK && status.result != DIT_WORKING) || now.recordings < before.recordings ||
+            now.dispatches < before.dispatches || now.submits < before.submits)
+            a->good = false;
+        before = now;
+    }
+    return NULL;
+}
+
+/* A thread asks about a job while another one restarts it with prompts that are planned anew. */
+static void test_asking(engine *e, dit_context *ctx, const dit_model *model) {
+    static char longer[6 * 50 + 1];
+    dit_job_desc desc = describe(model, 7);
+    dit_counters before, after;
+    dit_job *job;
+    pthread_t thread;
+    asking a = {0};
+    int i;
+    for (i = 0; i < 50; i++) memcpy(longer + 6 * i, "a cat ", 7);
+    desc.steps = 3;
+    desc.cache = "delta:first=1,from=2,interval=2";
+    a.job = job = create_job(ctx, &desc);
+    dit_job_get_counters(job, &before);
+    if (!job || !CHECK(pthread_create(&thread, NULL, ask, &a) == 0)) return;
+    for (i = 0; i < 6; i++) {
+        if (i % 3 < 2)
+            CHECK(record(e, job, 400) == DIT_OK);
+        else
+            CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK);
+        desc.prompt = desc.negative_prompt = i % 2 ? "a red heart" : longer;
+        restart(job, &desc);
+    }
+    diti_atomic_store(&a.stop, 1);
+    pthread_join(thread, NULL);
+    dit_job_get_counters(job, &after);
+    CHECK(after.allocations > before.allocations); /* work was planned anew */
+    CHECK_MESSAGE(a.good, "another thread was told what is not so");
+    dit_job_destroy(job);
+}
+
 /* ---- what things cost ---- */
 
 typedef struct cost {
@@ -1041,6 +1098,7 @@ int main(void) {
             test_unrecord(&e, ctx, model, 0);
             test_unrecord(&e, ctx, model, 20000);
             test_unrecord_streamed(&e, ctx);
+            test_asking(&e, ctx, model);
             test_destroying(&e, ctx, model);
             test_retire(&e, ctx);
             test_end_beside_retiring(ctx);
