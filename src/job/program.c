@@ -128,7 +128,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
         diti_graph_free(&graph);
         if (again && err) memset(err, 0, sizeof *err);
     } while (again);
-    if (result == DIT_OK && !share->device->owns_device && !diti_plan_streams(share->program.plan))
+    if (result == DIT_OK && !share->device->owns_device) /* dit_job_record submits nothing */
         result = diti_plan_prepare_frames(share->program.plan, err);
     return result;
 }

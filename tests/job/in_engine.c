@@ -551,6 +551,40 @@ static void test_unrecord_streamed(engine *e, dit_context *ctx) {
     dit_model_destroy(model);
 }
 
+/* dit_job_record submits nothing, also in the first frame of a job whose weights are streamed and where frames have
+   timestamps. */
+static void test_no_submissions(engine *e) {
+    dit_context_desc cd = {0};
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    dit_context *ctx;
+    int streams;
+    cd.overrides = "timestamps=1";
+    ctx = engine_context(e, &cd);
+    for (streams = 0; streams < 2 && ctx; streams++) {
+        dit_result result = DIT_WORKING;
+        dit_job_desc desc;
+        dit_job *job;
+        md.source.path = MODEL;
+        md.weight_budget = streams ? 127680 : 0;
+        if (!CHECK_MESSAGE(dit_model_load(ctx, &md, &model, &err) == DIT_OK, "%s", err.message)) break;
+        desc = describe(model, 7);
+        job = create_job(ctx, &desc);
+        while (job && result == DIT_WORKING) {
+            VkCommandBuffer commands = engine_begin_commands(e);
+            int before = e->lock_count;
+            result = dit_job_record(job, commands, 20000);
+            CHECK_MESSAGE(e->lock_count == before, "dit_job_record used the queue");
+            engine_run(e, commands, VK_NULL_HANDLE, 0);
+        }
+        CHECK(result == DIT_OK);
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+    }
+    dit_context_destroy(ctx);
+}
+
 /* The picture is final, and can be read, when dit has seen it finished, not when it is recorded. */
 static void test_final(engine *e, dit_context *ctx, const dit_model *model) {
     dit_job_desc desc = describe(model, 7);
@@ -1098,6 +1132,7 @@ int main(void) {
             test_unrecord(&e, ctx, model, 0);
             test_unrecord(&e, ctx, model, 20000);
             test_unrecord_streamed(&e, ctx);
+            test_no_submissions(&e);
             test_asking(&e, ctx, model);
             test_destroying(&e, ctx, model);
             test_retire(&e, ctx);
