@@ -128,12 +128,14 @@ static dit_result diti_context_prove(dit_context *context, const dit_context_des
 static dit_result diti_context_open_device(dit_context *context, const dit_context_desc *desc, diti_device_place *place,
                                            dit_error *err) {
     diti_device **out = &context->devices[place->ordinal];
+    dit_result result;
     uint32_t i;
     place->dropped = 0;
     DITI_TRY(place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
                               : diti_device_open(desc, &context->env, out, err));
     context->device_count++;
-    DITI_TRY(diti_context_prove(context, desc, place, err));
+    result = diti_context_prove(context, desc, place, err);
+    if (result != DIT_OK) return result;
     (*out)->tune = desc->tune;
     for (i = 0; i < place->ordinal; i++) {
         if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
@@ -172,7 +174,7 @@ static dit_result diti_context_open_devices(dit_context *context, const dit_cont
     if (place.count > DITI_MAX_DEVICES)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: %u devices are named, at most %u can be",
                          place.count, DITI_MAX_DEVICES);
-    for (; place.ordinal < place.count && result >= 0; place.ordinal++) {
+    for (; place.ordinal < place.count && result == DIT_OK; place.ordinal++) {
         size_t length;
         while (at && *at == ' ') at++;
         length = at ? diti_context_name_length(at) : 0;
@@ -189,16 +191,19 @@ static dit_result diti_context_open_devices(dit_context *context, const dit_cont
         result = diti_context_open_device(context, &one, &place, err);
         place.first = context->device = context->devices[0];
     }
-    if (result >= 0) diti_context_level(context);
+    if (result == DIT_OK) diti_context_level(context);
     return result;
 }
 
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
+    dit_result result;
     context->worker = desc->worker;
+    context->progress = desc->progress;
     diti_marks_read(&context->marks, desc);
     context->overrides = diti_copy_string(&context->env, desc->overrides);
     if (desc->overrides && !context->overrides) return diti_fail_memory(err, "the context");
-    DITI_TRY(diti_context_open_devices(context, desc, err));
+    result = diti_context_open_devices(context, desc, err);
+    if (result != DIT_OK) return result;
     if (context->device_count > 1 || desc->transport.rank_count > 1)
         DITI_TRY(diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
                                    context->overrides, &context->peers, err));
@@ -218,7 +223,7 @@ DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context 
     if (!context) return diti_fail_memory(err, "the context");
     context->env = env;
     result = diti_context_open(context, desc, err);
-    if (result < 0) {
+    if (result != DIT_OK) {
         dit_context_destroy(context);
         return result;
     }

@@ -328,6 +328,17 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
 
 /* --- all of them, in two stages --- */
 
+#define DITI_SELFTEST_PARTS 17u /* of progress: the rung, the other classes, and measuring */
+
+/* DIT_CANCELLED: the application has had enough. */
+static dit_result diti_selftest_report(const diti_selftest *test, size_t done) {
+    const dit_progress *progress = &test->context->progress;
+    if (test->device->wanted || !progress->func ||
+        progress->func("testing kernels", done, DITI_SELFTEST_PARTS, progress->user))
+        return DIT_OK;
+    return DIT_CANCELLED;
+}
+
 typedef dit_result diti_selftest_stage(diti_selftest *test, dit_error *err);
 
 /* Climbs down from the device's rung until one computes right. */
@@ -374,6 +385,8 @@ static dit_result diti_selftest_find_layout(diti_selftest *test, dit_error *err)
 static dit_result diti_selftest_first(diti_selftest *test, dit_error *err) {
     const diti_wanted *wanted = test->device->wanted;
     size_t before;
+    dit_result result = diti_selftest_report(test, 0);
+    if (result != DIT_OK) return result;
     DITI_TRY(diti_selftest_climb(test, err));
     before = wanted ? wanted->count : 0;
     DITI_TRY(diti_selftest_find_layout(test, err));
@@ -409,6 +422,8 @@ static dit_result diti_selftest_second(diti_selftest *test, dit_error *err) {
         if (!diti_class_is_used(device, which) || which == diti_selftest_rung_class(device->rung)) continue;
         if (device->is_cpu && (which == DITI_CLASS_FP16 || which == DITI_CLASS_COOP_CONV)) continue;
         if (which == DITI_CLASS_DOT && device->coop_i8) continue;
+        result = diti_selftest_report(test, i + 1);
+        if (result != DIT_OK) return result;
         result = diti_selftest_class(test, which, &good);
         if (result < 0 && err) *err = test->why;
         if (good) continue;
@@ -420,6 +435,8 @@ static dit_result diti_selftest_second(diti_selftest *test, dit_error *err) {
     diti_class_describe(device, device->dropped);
     if (!device->wanted)
         diti_log(&test->context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
+    result = diti_selftest_report(test, DITI_COUNT(classes) + 1);
+    if (result != DIT_OK) return result;
     result = diti_device_choose_matrices(device, err);
     if (result >= 0) result = diti_device_measure(device, err);
     return result < 0 ? result : diti_device_choose_attention(device, err);
@@ -462,9 +479,10 @@ static dit_result diti_selftest_compile(const diti_selftest *test, diti_wanted *
     diti_marks *marks = &test->context->marks;
     const uint64_t key = diti_selftest_ahead_key(device), before = diti_pipelines_compiled(device),
                    start_us = diti_clock_us();
+    dit_result result;
     diti_marks_add(marks, key);
     wanted->goes_on = true;
-    diti_wanted_compile(device, wanted, &test->context->worker, NULL, NULL);
+    result = diti_wanted_compile(device, wanted, &test->context->worker, &test->context->progress, NULL);
     if (diti_override_is(test->context->overrides, "selftest_lose", DITI_SELFTEST_AHEAD))
         diti_device_fail(device, VK_ERROR_DEVICE_LOST, "the override selftest_lose", NULL);
     DITI_TRY(diti_device_check(device, err)); /* the mark stays */
@@ -472,7 +490,7 @@ static dit_result diti_selftest_compile(const diti_selftest *test, diti_wanted *
     diti_log(&test->context->env, DITI_LOG_INFO, "device %s: %u of %u pipelines compiled ahead of self-tests in %.2f s",
              device->info.name, (unsigned)(diti_pipelines_compiled(device) - before), (unsigned)wanted->count,
              (double)(diti_clock_us() - start_us) * 1e-6);
-    return DIT_OK;
+    return result == DIT_CANCELLED ? result : DIT_OK;
 }
 
 static dit_result diti_selftest_compile_ahead(const diti_selftest *test, diti_selftest_stage *stage, dit_error *err) {
@@ -484,17 +502,18 @@ static dit_result diti_selftest_compile_ahead(const diti_selftest *test, diti_se
 }
 
 static dit_result diti_selftest_pass(diti_selftest *test, diti_selftest_stage *stage, dit_error *err) {
-    if (test->ahead) DITI_TRY(diti_selftest_compile_ahead(test, stage, err));
-    return stage(test, err);
+    dit_result result = test->ahead ? diti_selftest_compile_ahead(test, stage, err) : DIT_OK;
+    return result == DIT_OK ? stage(test, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err) {
     diti_selftest test;
+    dit_result result;
     if (diti_override_is(context->overrides, "selftest", "skip")) return DIT_OK;
     memset(&test, 0, sizeof test);
     test.context = context;
     test.device = device;
     test.ahead = diti_selftest_compiles_ahead(context, device);
-    DITI_TRY(diti_selftest_pass(&test, diti_selftest_first, err));
-    return diti_selftest_pass(&test, diti_selftest_second, err);
+    result = diti_selftest_pass(&test, diti_selftest_first, err);
+    return result == DIT_OK ? diti_selftest_pass(&test, diti_selftest_second, err) : result;
 }

@@ -740,6 +740,36 @@ static void test_progress_cancels(void) {
     }
 }
 
+/* Threads that a worker lends compile first, which is cancelled like the tests behind it. */
+static bool lend_here(void (*task)(void *arg), void *arg, void *user) {
+    (void)task, (void)arg;
+    ++*(int *)user;
+    return false;
+}
+
+static void test_progress_cancels_context(void) {
+    int calls, n, asked = 0;
+    for (n = 0; n < 6; n++) {
+        dit_context_desc desc = {0};
+        dit_context *ctx = (dit_context *)&desc;
+        dit_error err = {0};
+        dit_result result;
+        calls = n / 2;
+        desc.progress.func = cancel_progress;
+        desc.progress.user = &calls;
+        if (n % 2) {
+            desc.worker.run = lend_here;
+            desc.worker.user = &asked;
+        }
+        desc.overrides = "rung=base";
+        result = dit_context_create(&desc, &ctx, &err);
+        if (result == DIT_OK && CHECK_MESSAGE(n > 1, "making a context never tells its progress"))
+            dit_context_destroy(ctx);
+        if (result != DIT_OK) CHECK_MESSAGE(result == DIT_CANCELLED && !ctx && !err.message[0], "%s", err.message);
+    }
+    CHECK(calls < 1 && asked > 0);
+}
+
 /* ---- Hooks ---- */
 
 typedef struct counting_user {
@@ -1864,6 +1894,7 @@ int main(void) {
         test_cancel();
         test_cancel_from_thread();
         test_progress_cancels();
+        test_progress_cancels_context();
         test_destroy_orders();
         test_descs_are_copied();
         test_callback_source();
