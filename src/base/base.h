@@ -108,6 +108,9 @@ DIT_INTERNAL double diti_parse_double(const char *text);
 DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
 /* Bytes (1..4) of the UTF-8 character at text; 0 when it is broken (RFC 3629: no overlong forms, no surrogates). */
 DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
+/* Puts '?' for what is no UTF-8 or would end the line: names from files may hold anything, and text that did not fit
+   ends anywhere. */
+DIT_INTERNAL void diti_show_text(char *text);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
 /* --- time: microseconds since some moment; may step when the clock is set --- */

@@ -1,20 +1,13 @@
 /* Results with their messages, and the log. A message is one line that names the culprit and what to do. */
 #include "base/base.h"
 
-/* Names from damaged files may hold anything; a message stays one line. */
-static void diti_error_flatten(char *message) {
-    for (; *message; message++) {
-        if ((unsigned char)*message < 0x20 || *message == 0x7f) *message = '?';
-    }
-}
-
 static void diti_error_set(dit_error *err, dit_result result, VkResult vk, const char *format, va_list args) {
     if (!err) return;
     err->result = result;
     err->vk = vk;
     err->device = 0;
     vsnprintf(err->message, sizeof err->message, format, args);
-    diti_error_flatten(err->message);
+    diti_show_text(err->message);
 }
 
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) {
@@ -59,6 +52,7 @@ DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    diti_show_text(message);
     env->logger.func((int)level, message, env->logger.user);
 }
 

@@ -100,3 +100,13 @@ DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size) {
     }
     return length;
 }
+
+DIT_INTERNAL void diti_show_text(char *text) {
+    size_t size = strlen(text), length;
+    for (; size; text += length, size -= length) {
+        length = diti_utf8_length(text, size);
+        if (length && (unsigned char)*text >= 0x20 && *text != 0x7f) continue;
+        *text = '?';
+        length = 1;
+    }
+}

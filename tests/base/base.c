@@ -209,6 +209,45 @@ static void test_no_memory(void) {
     diti_json_free(&env, root);
 }
 
+/* A message is one line of UTF-8, though it names what is not, and is cut off in the middle of a character. */
+static bool is_line(const char *text) {
+    size_t size = strlen(text), length;
+    for (; size; text += length, size -= length) {
+        length = diti_utf8_length(text, size);
+        if (!length || (unsigned char)*text < 0x20 || *text == 0x7f) return false;
+    }
+    return true;
+}
+
+static void hear(int level, const char *message, void *user) {
+    (void)level;
+    snprintf((char *)user, 1000, "%s", message);
+}
+
+static void test_messages(void) {
+    static const char *const names[] = {"caf\xe9", "\xff\xfe", "a\nb", "\xc3\xa9\xed\xa0\x80", "\xe2\x82"};
+    const diti_env loud = {.allocator = env.allocator, .logger = {hear, 3, (char[1000]){0}}};
+    const char *heard = (const char *)loud.logger.user;
+    char longer[600];
+    dit_error err;
+    size_t i, n;
+    for (i = 0; i < DITI_COUNT(names); i++) {
+        diti_fail(&err, DIT_ERROR_IO, "%s/x: no such file", names[i]);
+        CHECK_MESSAGE(is_line(err.message) && strstr(err.message, "/x: no such file"), "%s", err.message);
+        diti_log(&loud, DITI_LOG_INFO, "%s/x", names[i]);
+        CHECK_MESSAGE(is_line(heard) && strstr(heard, "/x"), "%s", heard);
+    }
+    diti_fail(&err, DIT_ERROR_IO, "caf\xc3\xa9: \xf0\x9f\xa6\x8a");
+    CHECK(!strcmp(err.message, "caf\xc3\xa9: \xf0\x9f\xa6\x8a"));
+    for (n = 495; n < 520; n++) {
+        memset(longer, 'x', n);
+        strcpy(longer + n, "\xf0\x9f\xa6\x8a.");
+        diti_fail(&err, DIT_ERROR_IO, "%s", longer);
+        diti_log(&loud, DITI_LOG_INFO, "%s", longer);
+        CHECK_MESSAGE(is_line(err.message) && is_line(heard) && !strncmp(err.message, longer, 495), "%s", err.message);
+    }
+}
+
 /* An application may have called setlocale. */
 static void test_locale(void) {
     char text[32];
@@ -283,6 +322,7 @@ int main(void) {
     test_refusals();
     test_many_keys();
     test_no_memory();
+    test_messages();
     test_locale();
     test_small_floats();
     test_rounding();
