@@ -116,6 +116,45 @@ with dit.Context(log=lambda level, message: seen.append(message), level=3) as co
             raise AssertionError(told)
 END
 }
+python_lifetimes() { # whoever is closed first, in whichever thread; labels that are missing; a name that is no UTF-8
+    DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 - "$tests" <<'END'
+import sys, threading, dit
+with dit.Context() as context:
+    model = context.load(sys.argv[1])
+    for path in ("é" * 252, "\udcff"):
+        try:
+            context.load(path)
+        except dit.DitError as error:
+            assert error.result == -8, error
+        else:
+            raise AssertionError(path)
+model.generate("a fox", width=32, height=32, steps=1)
+begun, painted = threading.Event(), []
+def paint():
+    painted.extend(model.generate("a fox", width=32, height=32, steps=20, progress=lambda *_: begun.set()))
+thread = threading.Thread(target=paint)
+thread.start()
+begun.wait()
+model.close()
+thread.join()
+assert len(painted) == 1
+for call, kind in ((lambda: model.generate("a fox"), dit.DitError), (lambda: context.load(sys.argv[1]), dit.DitError)):
+    try:
+        call()
+    except kind as error:
+        assert "closed" in str(error), error
+    else:
+        raise AssertionError("it is closed")
+with dit.Context() as context, context.load(sys.argv[1] + "/../pipe_dit") as model:
+    try:
+        model.generate(classes=[3], count=2, width=32, height=32, steps=1)
+    except ValueError as error:
+        assert "1 labels for 2 pictures" in str(error), error
+    else:
+        raise AssertionError("a label is missing")
+    assert len(model.generate(classes=[3, 1], count=2, width=32, height=32, steps=1)) == 2
+END
+}
 numpy() { # rows from the top, as bytes and as an array
     DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit "$1" - "$tests" <<'END'
 import sys, dit, numpy
@@ -156,6 +195,7 @@ if have python3 'Python'; then
     check "dit.py's structures are dit.h's" layouts
     [ "$(getconf LONG_BIT)" = 32 ] || check 'structs are those of version 0.2' recorded
     check 'pictures by Python' python
+    check 'Python closes in any order' python_lifetimes
     for interpreter in /usr/bin/python3 python3; do "$interpreter" -c 'import numpy' 2>/dev/null && break; done
     if "$interpreter" -c 'import numpy' 2>/dev/null; then check 'numpy arrays' numpy "$interpreter"; else echo 'skipped: numpy arrays: numpy is not installed'; fi
     if have mcs 'C#' && have mono 'C#'; then

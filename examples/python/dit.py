@@ -14,6 +14,7 @@ import ctypes as c
 import ctypes.util
 import os
 import struct
+import threading
 import zlib
 
 VERSION = 200  # of the declarations below: major * 10000 + minor * 100 + patch
@@ -129,12 +130,39 @@ _lib = _load()
 
 def _check(result, error):
     if result < 0:
-        raise DitError(error.message.decode() or f"dit_result {result}", result)
+        raise DitError(error.message.decode("utf-8", "replace") or f"dit_result {result}", result)
     return result
 
 
+class _Handle:
+    """An object of the library, destroyed when its owner has closed it and no call and no child of it uses it any more:
+    in any thread, and whichever of them Python collects first."""
+
+    _lock = threading.RLock()  # of all counts; a collection may come in the middle of a call
+
+    def __init__(self, destroy, pointer, parent=None, keeps=None):
+        self.pointer, self.parent = pointer, parent
+        self._destroy, self._keeps, self._users = destroy, keeps, 1
+
+    def take(self):
+        with self._lock:
+            if not self._users:
+                raise DitError("it is closed", -1)
+            self._users += 1
+        return self
+
+    def drop(self):
+        with self._lock:
+            self._users -= 1
+            last = not self._users
+        if last:
+            self._destroy(self.pointer)
+            if self.parent:
+                self.parent.drop()
+
+
 class _Owner:
-    """Destroys what it holds at the end of its `with`, or when it is collected."""
+    """Closes what it holds at the end of its `with`, or when it is collected."""
 
     def __enter__(self):
         return self
@@ -146,25 +174,30 @@ class _Owner:
         self.close()
 
     def close(self):
-        handle, self._handle = getattr(self, "_handle", None), None
+        """What uses it still, a model of a context or generate() in another thread, may go on."""
+        handle = self.__dict__.pop("_handle", None)
         if handle:
-            self._destroy(handle)
+            handle.drop()
+
+    def _use(self):
+        handle = self.__dict__.get("_handle")
+        if not handle:
+            raise DitError(f"the {type(self).__name__.lower()} is closed", -1)
+        return handle.take()
 
 
 class Context(_Owner):
     """A device, or several ("0,1"), and its pipelines. log(level, message) hears messages up to `level`."""
 
-    _destroy = staticmethod(_lib.dit_context_destroy)
-
     def __init__(self, devices=None, log=None, level=2, overrides=None):
-        desc, error, out = ContextDesc(), Error(), pointer()
+        desc, error, out, hear = ContextDesc(), Error(), pointer(), None
         desc.devices = devices.encode() if devices else None
         desc.overrides = overrides.encode() if overrides else None
         if log:
-            self._log = LOG(lambda at, message, _: log(at, message.decode()))  # kept, as long as the library calls it
-            desc.logger.func, desc.logger.max_level = self._log, level
+            hear = LOG(lambda at, message, _: log(at, message.decode("utf-8", "replace")))
+            desc.logger.func, desc.logger.max_level = hear, level
         _check(_lib.dit_context_create(c.byref(desc), c.byref(out), c.byref(error)), error)
-        self._handle = out
+        self._handle = _Handle(_lib.dit_context_destroy, out, keeps=hear)
 
     def load(self, path, weight_budget=0):
         """A model from a file or a diffusers folder. weight_budget: bytes of device memory; the rest is streamed."""
@@ -174,14 +207,15 @@ class Context(_Owner):
 class Model(_Owner):
     """Weights. `info` tells its family, sizes and defaults (dit_model_info)."""
 
-    _destroy = staticmethod(_lib.dit_model_destroy)
-
     def __init__(self, context, path, weight_budget):
-        desc, error, out = ModelDesc(), Error(), pointer()
-        desc.source.path, desc.weight_budget = os.fsencode(path), weight_budget
-        self._context = context  # lives as long as its models
-        _check(_lib.dit_model_load(context._handle, c.byref(desc), c.byref(out), c.byref(error)), error)
-        self._handle = out
+        desc, error, out, parent = ModelDesc(), Error(), pointer(), context._use()  # lives as long as its models
+        try:
+            desc.source.path, desc.weight_budget = os.fsencode(path), weight_budget
+            _check(_lib.dit_model_load(parent.pointer, c.byref(desc), c.byref(out), c.byref(error)), error)
+        except BaseException:
+            parent.drop()
+            raise
+        self._handle = _Handle(_lib.dit_model_destroy, out, parent)
         self.info = ModelInfo()
         _lib.dit_model_get_info(out, c.byref(self.info))
 
@@ -192,22 +226,26 @@ class Model(_Owner):
         classes: labels of a class-conditional model, one for each picture. progress(fraction, step, steps) is called
         while the device works; if it returns False, DitError with result 2 (cancelled) ends the call.
         """
-        desc, error, job = JobDesc(), Error(), pointer()
-        desc.model, desc.image_count, desc.seed = self._handle, count, seed
-        desc.width = width or self.info.default_width
-        desc.height = height or self.info.default_height
-        desc.steps, desc.guidance.scale = steps, guidance
-        desc.prompt = prompt.encode() if classes is None else None
-        for name, value in (("negative_prompt", negative_prompt), ("sampler", sampler), ("schedule", schedule)):
-            setattr(desc, name, value.encode() if value else None)
-        if classes is not None:
-            desc.class_labels = (c.c_int32 * count)(*classes)
-        _check(_lib.dit_job_create(self._context._handle, c.byref(desc), c.byref(job), c.byref(error)), error)
+        labels = None if classes is None else list(classes)
+        if labels is not None and len(labels) != count:
+            raise ValueError(f"classes has {len(labels)} labels for {count} pictures")
+        desc, error, job, model = JobDesc(), Error(), pointer(), self._use()
         try:
+            desc.model, desc.image_count, desc.seed = model.pointer, count, seed
+            desc.width = width or self.info.default_width
+            desc.height = height or self.info.default_height
+            desc.steps, desc.guidance.scale = steps, guidance
+            desc.prompt = prompt.encode() if labels is None else None
+            for name, value in (("negative_prompt", negative_prompt), ("sampler", sampler), ("schedule", schedule)):
+                setattr(desc, name, value.encode() if value else None)
+            if labels is not None:
+                desc.class_labels = (c.c_int32 * count)(*labels)
+            _check(_lib.dit_job_create(model.parent.pointer, c.byref(desc), c.byref(job), c.byref(error)), error)
             self._run(job, progress, error)
             return [self._read(job, i, desc.width, desc.height, error) for i in range(count)]
         finally:
             _lib.dit_job_destroy(job)
+            model.drop()
 
     def _run(self, job, progress, error):
         status, result = Status(), WORKING
