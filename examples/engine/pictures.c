@@ -70,6 +70,14 @@ static void device_free(uint32_t device, const dit_block *block, void *user) {
     memory_free(user, block->handle);
 }
 
+static bool progress(const char *what, uint64_t done, uint64_t total, void *user) {
+    pictures *p = user;
+    int first = strcmp(what, "preparing kernels") ? 0 : 50; /* weights come before */
+    if (strcmp(what, "testing kernels"))                    /* the context comes first, in a moment */
+        __atomic_store_n(&p->percent, first + (int)(total ? 50 * done / total : 0), __ATOMIC_RELAXED);
+    return !__atomic_load_n(&p->quit, __ATOMIC_RELAXED);
+}
+
 static bool open_context(pictures *p, dit_error *err) {
     renderer *r = p->r;
     dit_vulkan vulkan = device_for_dit(r);
@@ -80,6 +88,7 @@ static bool open_context(pictures *p, dit_error *err) {
     desc.max_slice_us = p->o->budget_us;
     desc.logger.func = warn;
     desc.logger.max_level = 1;
+    desc.progress = (dit_progress){progress, p};
     if (r->allocator) desc.device_allocator = (dit_device_allocator){device_alloc, device_free, r->allocator};
     dit_context_create(&desc, &p->context, err);
     free(cache);
@@ -87,13 +96,6 @@ static bool open_context(pictures *p, dit_error *err) {
 }
 
 /* ---- loading, in the thread ---- */
-
-static bool progress(const char *what, uint64_t done, uint64_t total, void *user) {
-    pictures *p = user;
-    int first = strcmp(what, "pipelines") ? 0 : 50; /* weights come before */
-    __atomic_store_n(&p->percent, first + (int)(total ? 50 * done / total : 0), __ATOMIC_RELAXED);
-    return !__atomic_load_n(&p->quit, __ATOMIC_RELAXED);
-}
 
 static bool load_model(pictures *p, uint32_t parts, dit_error *err) {
     dit_model_desc desc = {.source.path = p->o->model, .parts = parts, .progress = {progress, p}};
