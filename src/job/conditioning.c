@@ -166,7 +166,7 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
         diti_prompts_emit(model, &graph, use);
         for (i = 0; i < DITI_TEXTS; i++) use->texts[i] = diti_encode_keep(model, &graph, use->texts[i]);
         diti_guard_judge(&graph);
-        result = diti_plan_create(&graph, NULL, out, err);
+        result = diti_plan_create(&graph, &ctx->progress, out, err);
         again = graph.again; /* a kernel did not compile: the same ops make others */
         if (again && err) memset(err, 0, sizeof *err);
         diti_graph_free(&graph);
@@ -231,6 +231,7 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
 static dit_result diti_encode_prepare(dit_encoding *e, dit_error *err) {
     const dit_model *model = e->model;
     diti_prompts prompts = DITI_ZERO;
+    dit_result result;
     uint32_t length = diti_encoder_rows(&model->encoders[0], e->tokens[0].lengths[0]) - model->encoders[0].dropped,
              encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
     e->use.branches = 1;
@@ -239,7 +240,8 @@ static dit_result diti_encode_prepare(dit_encoding *e, dit_error *err) {
     e->use.encoded_rows = diti_conditioning_rows(encoded, model->texts[DITI_TEXT_FIRST].tokens);
     prompts.tokens = e->tokens;
     prompts.rows = &encoded;
-    DITI_TRY(diti_encode_plan(e->context, model, &e->use, &e->plan, err));
+    result = diti_encode_plan(e->context, model, &e->use, &e->plan, err);
+    if (result != DIT_OK) return result;
     return diti_prompts_write(model, &e->context->env, e->plan, &e->use, &prompts, err);
 }
 
@@ -286,8 +288,8 @@ static dit_result diti_encode_any(dit_context *ctx, const dit_model *model, cons
     e.context = ctx;
     e.model = model;
     result = diti_encode_begin(&e, prompt, weighted, err);
-    if (result >= 0) result = diti_guard_run(e.plan, 0, err);
-    if (result >= 0) result = diti_encode_finish(&e, (unsigned char *)blob, *size, err);
+    if (result == DIT_OK) result = diti_guard_run(e.plan, 0, err);
+    if (result == DIT_OK) result = diti_encode_finish(&e, (unsigned char *)blob, *size, err);
     diti_encode_end(&e);
     return result;
 }
@@ -316,12 +318,12 @@ DIT_API dit_result dit_encoding_create(dit_context *ctx, const dit_model *model,
     e->context = ctx;
     e->model = model;
     result = diti_encode_begin(e, prompt, weighted, err);
-    if (result >= 0) {
+    if (result == DIT_OK) {
         diti_plan_begin_stream(e->plan, false);
         e->values = (uint64_t *)diti_alloc_array(&ctx->env, diti_plan_slice_count(e->plan, 0), sizeof *e->values);
         if (!e->values) result = diti_fail_memory(err, "an encoding");
     }
-    if (result < 0)
+    if (result != DIT_OK)
         dit_encoding_destroy(e);
     else
         *out = e;

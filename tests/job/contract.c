@@ -776,6 +776,35 @@ static void test_progress_cancels_context(void) {
     CHECK(calls < 1 && asked > 0);
 }
 
+/* The context's progress is that of calls that have none of their own. */
+static void test_progress_cancels_encoding(void) {
+    dit_context_desc cd = {0};
+    dit_encoding *encoding = NULL;
+    dit_error err = {0};
+    size_t size = 0;
+    int calls = 1000;
+    dit_context *ctx;
+    dit_model *model;
+    void *blob;
+    cd.overrides = "rung=base";
+    cd.progress.func = cancel_progress;
+    cd.progress.user = &calls;
+    ctx = open_context(&cd);
+    model = ctx ? load_model(ctx) : NULL;
+    CHECK(model && dit_encode_prompt(ctx, model, "a fox", NULL, &size, &err) == DIT_OK);
+    blob = malloc(size);
+    if (model && blob) {
+        calls = 0;
+        CHECK(dit_encoding_create(ctx, model, "a fox", false, &encoding, &err) == DIT_CANCELLED && !encoding);
+        CHECK(dit_encode_prompt(ctx, model, "a fox", blob, &size, &err) == DIT_CANCELLED && !err.message[0]);
+        calls = 1000;
+        CHECK(dit_encode_prompt(ctx, model, "a fox", blob, &size, &err) == DIT_OK && calls < 1000);
+    }
+    free(blob);
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+}
+
 /* ---- Hooks ---- */
 
 typedef struct counting_user {
@@ -1901,6 +1930,7 @@ int main(void) {
         test_cancel_from_thread();
         test_progress_cancels();
         test_progress_cancels_context();
+        test_progress_cancels_encoding();
         test_destroy_orders();
         test_descs_are_copied();
         test_callback_source();
