@@ -216,6 +216,7 @@ namespace Dit {
         internal const uint Version = 200; // of the declarations below
         internal const int Working = 1, Cancelled = 2;
         const string Library = "dit";
+        const CallingConvention C = CallingConvention.Cdecl; // Windows of 32 bits has another one for what says nothing
 
         [StructLayout(LayoutKind.Sequential)] internal struct Error {
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 504)] public byte[] message;
@@ -352,22 +353,25 @@ namespace Dit {
             public uint reused;
         }
 
-        [DllImport(Library)] internal static extern uint dit_version();
-        [DllImport(Library)] internal static extern int dit_context_create(ref ContextDesc desc, out IntPtr made, ref Error error);
-        [DllImport(Library)] internal static extern void dit_context_destroy(IntPtr context);
-        [DllImport(Library)]
+        [DllImport(Library, CallingConvention = C)] internal static extern uint dit_version();
+        [DllImport(Library, CallingConvention = C)]
+        internal static extern int dit_context_create(ref ContextDesc desc, out IntPtr made, ref Error error);
+        [DllImport(Library, CallingConvention = C)] internal static extern void dit_context_destroy(IntPtr context);
+        [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_model_load(ContextHandle context, ref ModelDesc desc, out IntPtr made, ref Error error);
-        [DllImport(Library)] internal static extern void dit_model_get_info(ModelHandle model, out ModelInfo info);
-        [DllImport(Library)] internal static extern void dit_model_destroy(IntPtr model);
-        [DllImport(Library)]
+        [DllImport(Library, CallingConvention = C)]
+        internal static extern void dit_model_get_info(ModelHandle model, out ModelInfo info);
+        [DllImport(Library, CallingConvention = C)] internal static extern void dit_model_destroy(IntPtr model);
+        [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_job_create(ContextHandle context, ref JobDesc desc, out IntPtr made, ref Error error);
-        [DllImport(Library)] internal static extern int dit_job_wait(IntPtr job, ulong timeout_ns);
-        [DllImport(Library)] internal static extern void dit_job_status(IntPtr job, out Status status, ref Error error);
-        [DllImport(Library)] internal static extern void dit_job_cancel(IntPtr job);
-        [DllImport(Library)]
+        [DllImport(Library, CallingConvention = C)] internal static extern int dit_job_wait(IntPtr job, ulong timeout_ns);
+        [DllImport(Library, CallingConvention = C)]
+        internal static extern void dit_job_status(IntPtr job, out Status status, ref Error error);
+        [DllImport(Library, CallingConvention = C)] internal static extern void dit_job_cancel(IntPtr job);
+        [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_job_read(IntPtr job, int what, uint image, uint frame, [Out] byte[] pixels, UIntPtr size,
                                                 UIntPtr row_pitch, ref Error error);
-        [DllImport(Library)] internal static extern void dit_job_destroy(IntPtr job);
+        [DllImport(Library, CallingConvention = C)] internal static extern void dit_job_destroy(IntPtr job);
 
         [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
         internal delegate void LogFunction(int level, IntPtr message, IntPtr user);

@@ -39,6 +39,9 @@ static class Test {
 
     static void Pictures(string path) {
         var heard = new List<string>();
+        var imports = typeof(Dit.Native).GetMethods(BindingFlags.Static | BindingFlags.NonPublic)
+            .SelectMany(m => m.GetCustomAttributes(typeof(DllImportAttribute), false)).Cast<DllImportAttribute>().ToList();
+        Check(imports.Count > 8 && imports.All(i => i.CallingConvention == CallingConvention.Cdecl), "calling conventions");
         Dit.Model model;
         using (var context = new Dit.Context(log: (level, message) => heard.Add(message), level: 3)) model = context.Load(path);
         // the context has been disposed of, and lives as long as its model
