@@ -24,9 +24,10 @@ static dit_result diti_start_check_image(const char *name, const dit_image *imag
 
 static dit_result diti_start_check_device(const dit_image *image, diti_job_request *out, dit_error *err) {
     if (!image->image) return DIT_OK;
-    if (image->layout == VK_IMAGE_LAYOUT_UNDEFINED)
+    if (image->layout == VK_IMAGE_LAYOUT_UNDEFINED || image->layout == VK_IMAGE_LAYOUT_PREINITIALIZED)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "init_image.layout must say in which layout the image is, and is left");
+                         "init_image.layout must say in which layout the image is, and is left: neither UNDEFINED nor "
+                         "PREINITIALIZED");
     switch (image->format) {
     case VK_FORMAT_UNDEFINED:
     case VK_FORMAT_R8G8B8A8_UNORM:

@@ -470,6 +470,8 @@ static void test_refusals(void) {
     refused(&desc, "mask.rgba");
     desc = describe(&bad, NULL, 0);
     refused(&desc, "init_image.layout");
+    bad.layout = VK_IMAGE_LAYOUT_PREINITIALIZED;
+    refused(&desc, "init_image.layout");
     desc = describe(&start_image, NULL, 0);
     desc.guidance.skip_layer = 2.8f;
     refused(&desc, "no skip-layer guidance");
