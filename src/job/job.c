@@ -292,6 +292,7 @@ static void diti_job_thaw_status(dit_job *job, bool recording) {
 static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     const diti_job_request *before;
     diti_job_request request;
+    dit_error why = DITI_ZERO;
     dit_result result;
     dit_status status;
     bool recording;
@@ -318,20 +319,22 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
         return result;
     }
     diti_job_settle(job);
+    recording = diti_job_freeze_status(job);
     for (i = 0; i < job->share_count; i++) {
         diti_guard_forget(job->shares[i]->program.plan);
-        diti_plan_begin_stream(job->shares[i]->program.plan, job->recording); /* other jobs need the slots before it */
+        diti_plan_begin_stream(job->shares[i]->program.plan, recording); /* other jobs need the slots before it */
     }
-    recording = diti_job_freeze_status(job);
     result = diti_job_take_target(job, &desc->target, &request, err);
     if (result == DIT_OK) result = diti_job_join(job, err);
     if (result != DIT_OK) {
         diti_job_thaw_status(job, recording);
         return result;
     }
-    result = diti_job_write_inputs(job, err);
+    result = diti_job_write_inputs(job, &why);
     diti_job_rewind(job);
-    return result;
+    if (result >= 0) return result;
+    if (err) *err = why;
+    return diti_run_fail(job, &why); /* some inputs are those of the run before */
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {

@@ -188,6 +188,40 @@ static long sweep_host(const piece *p, long first, bool all) {
     return count;
 }
 
+/* A restart that found no memory has the picture of the run before, or none: never one of both requests. */
+static void test_failed_restart(void) {
+    static unsigned char before[BYTES], now[BYTES];
+    dit_job_desc desc = describe(), other = describe();
+    dit_result result = DIT_WORKING;
+    dit_status status;
+    long at, kept = 0, failed = 0;
+    other.prompt = "a blue cat";
+    other.guidance.scale = 7;
+    other.seed = 2;
+    for (at = 1; result != DIT_OK; at++) {
+        if (!CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && dit_job_wait(job, UINT64_MAX) == DIT_OK)) return;
+        CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, before, BYTES, 0, &err) == DIT_OK);
+        host.calls = 0;
+        host.fail_at = at;
+        result = dit_job_restart(job, &other, &err);
+        host.fail_at = 0;
+        if (result == DIT_OK) continue;
+        dit_job_status(job, &status, NULL);
+        if (status.result == DIT_OK) {
+            CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK &&
+                  dit_job_read(job, DIT_READ_RGBA8, 0, 0, now, BYTES, 0, &err) == DIT_OK &&
+                  !memcmp(before, now, BYTES));
+            kept++;
+        } else {
+            CHECK_MESSAGE(status.result == DIT_ERROR_OUT_OF_HOST_MEMORY && dit_job_wait(job, UINT64_MAX) < 0 &&
+                              dit_job_read(job, DIT_READ_RGBA8, 0, 0, now, BYTES, 0, &err) < 0,
+                          "allocation %ld: the job goes on", at);
+            failed++;
+        }
+    }
+    CHECK_MESSAGE(kept > 5 && failed > 2, "%ld restarts left the job, %ld failed it", kept, failed);
+}
+
 static void test_host_memory(bool all) {
     long total = 0;
     int i;
@@ -197,6 +231,7 @@ static void test_host_memory(bool all) {
         CHECK(pieces[i].run() == DIT_OK);
     }
     CHECK_MESSAGE(total > 50, "only %ld allocations", total);
+    test_failed_restart();
     undo_job();
     undo_model();
     undo_context();
