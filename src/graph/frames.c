@@ -57,6 +57,16 @@ DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands) {
     diti_frame_stamp(plan, commands, query);
 }
 
+DIT_INTERNAL void diti_frame_pass(diti_plan *plan) {
+    diti_frames *frames = &plan->frames;
+    diti_frame *frame;
+    if (!frames->most) return;
+    diti_frames_learn(plan); /* before it takes the place of another one */
+    frame = diti_frame_at(frames, frames->count++);
+    frame->count = 0;
+    frame->open = false;
+}
+
 DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands) {
     diti_frames *frames = &plan->frames;
     diti_frame *frame;
@@ -119,11 +129,17 @@ DIT_INTERNAL void diti_frames_learn(diti_plan *plan) {
     }
 }
 
+DIT_INTERNAL void diti_frame_drop(diti_plan *plan) {
+    diti_frames *frames = &plan->frames;
+    if (!frames->most) return;
+    diti_frame_at(frames, --frames->count)->count = 0;
+    if (frames->told > frames->count) frames->told = frames->count;
+}
+
 DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches) {
     diti_frames *frames = &plan->frames;
     if (plan->streaming.stream) diti_stream_unrecord(&plan->streaming, &frames->marks, (uint32_t)frames->count);
-    diti_frame_at(frames, --frames->count)->count = 0;
-    if (frames->told > frames->count) frames->told = frames->count;
+    diti_frame_drop(plan);
     plan->counters.dispatches = dispatches;
 }
 

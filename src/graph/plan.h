@@ -148,6 +148,9 @@ DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segme
 DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all); /* not all: what has run */
 /* --- frames (frames.c) --- */
 DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
+/* A frame with nothing in it, about which the application may tell as well. */
+DIT_INTERNAL void diti_frame_pass(diti_plan *plan);
+DIT_INTERNAL void diti_frame_drop(diti_plan *plan);   /* the newest one */
 DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of finished frames */
 /* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);

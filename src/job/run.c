@@ -770,8 +770,11 @@ static dit_result diti_run_append(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     memset(&job->before, 0, sizeof job->before);
     result = diti_run_begin(job, true);
     job->before.known = result == DIT_OK;
-    if (result != DIT_WORKING) return result;
     plan = job->shares[0]->program.plan;
+    if (result != DIT_WORKING) {
+        diti_frame_pass(plan);
+        return result;
+    }
     if (job->mesh)
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
@@ -803,8 +806,11 @@ DIT_API dit_result dit_job_unrecord(dit_job *job) {
     if (!job || !job->before.known) return DIT_ERROR_INVALID_ARGUMENT;
     before = &job->before;
     before->known = false;
-    if (!before->recorded) return DIT_OK;
     first = job->shares[0];
+    if (!before->recorded) {
+        diti_frame_drop(first->program.plan);
+        return DIT_OK;
+    }
     first->run.cursor = before->cursor;
     first->run.last_segment = before->last_segment;
     first->run.judged_chunk = before->judged_chunk;

@@ -629,6 +629,47 @@ static void test_reports(engine *e, dit_context *ctx) {
     dit_model_destroy(model);
 }
 
+/* An application that calls in every frame, also when a run has ended, and tells two frames late what each call took,
+   tells about each of them: what nothing took is not what the first frame of the next run took. */
+static void test_late_reports(engine *e, dit_context *ctx) {
+    enum { LATE = 2, TOOK = 100000, NOTHING = 3 };
+    dit_model *model = NULL;
+    dit_job *job = make_job(ctx, &model, NULL);
+    uint32_t took[LATE] = {0}, calls = 0, run, after;
+    const diti_plan *plan;
+    size_t i;
+    if (!job) return;
+    for (run = 0; run < 3; run++) {
+        for (after = 0; after < 4; calls++) {
+            VkCommandBuffer commands = engine_begin_commands(e);
+            bool ended = after > 0;
+            if (dit_job_record(job, commands, 0) == DIT_OK) after++;
+            if (calls == 3) { /* a frame of nothing that is dropped */
+                e->EndCommandBuffer(commands);
+                e->FreeCommandBuffers(e->device, e->pool, 1, &commands);
+                CHECK(dit_job_unrecord(job) == DIT_OK);
+                commands = engine_begin_commands(e);
+                CHECK(dit_job_record(job, commands, 0) >= 0);
+            }
+            engine_run(e, commands, VK_NULL_HANDLE, 0);
+            if (calls >= LATE)
+                CHECK_MESSAGE(dit_job_record_took(job, took[calls % LATE]) == DIT_OK, "call %u is not known",
+                              calls - LATE);
+            took[calls % LATE] = ended ? NOTHING : TOOK;
+        }
+        CHECK(dit_job_unrecord(job) == DIT_OK && dit_job_record(job, engine_begin_commands(e), 0) == DIT_OK);
+        restart(job, model);
+    }
+    plan = job->shares[0]->program.plan;
+    for (i = 0; i < plan->slice_count; i++)
+        CHECK_MESSAGE(!plan->slices[i].measured || plan->slices[i].us > TOOK / 10, "slice %u: %.0f us", (unsigned)i,
+                      (double)plan->slices[i].us);
+    for (i = 0; i < LATE; i++) CHECK(dit_job_record_took(job, 0) == DIT_OK);
+    CHECK(dit_job_record_took(job, 0) == DIT_ERROR_INVALID_ARGUMENT);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
 static void test_in_frames(engine *e, bool quick) {
     dit_context *ctx = open_context(e, FEIGNED, 0, NULL, 0);
     if (ctx) test_recut(e, ctx);
@@ -637,6 +678,7 @@ static void test_in_frames(engine *e, bool quick) {
     ctx = open_context(e, "rung=base,timestamps=1", 0, NULL, 0);
     if (ctx && !quick) test_timestamps(e, ctx, true);
     if (ctx) test_reports(e, ctx);
+    if (ctx) test_late_reports(e, ctx);
     dit_context_destroy(ctx);
     ctx = open_context(e, "rung=base", 0, NULL, 0);
     if (ctx) test_timestamps(e, ctx, false);
