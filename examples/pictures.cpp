@@ -45,6 +45,8 @@ void save(const std::string &path, const std::vector<unsigned char> &rgba, uint3
     if (!file) throw std::runtime_error("cannot write " + path);
     std::fprintf(file.get(), "P6 %u %u 255\n", side, side);
     for (size_t i = 0; i < rgba.size(); i += 4) std::fwrite(&rgba[i], 1, 3, file.get());
+    const bool failed = std::ferror(file.get()) != 0;
+    if (std::fclose(file.release()) != 0 || failed) throw std::runtime_error("cannot write " + path);
 }
 
 } // namespace

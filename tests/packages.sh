@@ -79,7 +79,8 @@ picture() { # picture FILE: some of a PPM's or PNG's pixels differ
 cxx() {
     c++ -std=c++17 -Wall -Wextra -Werror "$examples/pictures.cpp" -o pictures $(pkg-config --cflags --libs dit) &&
         ./pictures "$tests" "a fox" 7 8 && picture picture-7.ppm && ! cmp -s picture-7.ppm picture-8.ppm &&
-        ! ./pictures no/such/model "a fox" 2>told && grep -q 'no/such/model' told
+        ! ./pictures no/such/model "a fox" 2>told && grep -q 'no/such/model' told || return 1
+    ln -sf /dev/full picture-1.ppm && ! ./pictures "$tests" "a fox" 1 2>told && grep -q 'cannot write picture-1.ppm' told
 }
 by_cmake() {
     mkdir -p cmake && cp "$examples/pictures.cpp" cmake/ || return 1
