@@ -328,7 +328,7 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
 
 /* --- all of them, in two stages --- */
 
-#define DITI_SELFTEST_PARTS 17u /* of progress: the rung, the other classes, and measuring */
+#define DITI_SELFTEST_PARTS 17u /* the rung, the other classes, and measuring */
 
 /* DIT_CANCELLED: the application has had enough. */
 static dit_result diti_selftest_report(const diti_selftest *test, size_t done) {

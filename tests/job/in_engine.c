@@ -905,7 +905,7 @@ typedef struct asking {
     bool good;
 } asking;
 
-/* What a restart does is never seen half done: a run that has ended stays so until it is over, and counts never fall.
+/* A restart is never seen half done: a run that has ended stays so until it is over, and counts never fall.
  */
 static void *ask(void *user) {
     asking *a = (asking *)user;
