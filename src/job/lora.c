@@ -74,12 +74,11 @@ DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *
 
 /* --- what they fit --- */
 
-/* T5 goes as the third encoder in kohya's names, whichever it is. */
+/* T5 goes as the third encoder in kohya's and ComfyUI's names, whichever it is. */
 DIT_INTERNAL bool diti_encoder_is_third(const dit_model *model, uint32_t index) {
     const diti_encoder_kind third = model->transformer ? model->transformer->traits.encoders[DITI_ENCODERS - 1]
                                                        : model->encoders[DITI_ENCODERS - 1].kind;
-    return index > 0 && index + 1 < DITI_ENCODERS && model->encoders[index].kind == DITI_ENCODER_T5 &&
-           third == DITI_ENCODER_NONE;
+    return index + 1 < DITI_ENCODERS && model->encoders[index].kind == DITI_ENCODER_T5 && third == DITI_ENCODER_NONE;
 }
 
 /* Scopes of the parts that are loaded. */

@@ -368,11 +368,16 @@ static void test_named_encoders(void) {
     }
 }
 
-/* kohya's scripts call T5 the third text encoder, though it is FLUX.1's second one. An adapter of it fits by both
-   names, beside the weights and merged. */
-static void test_third_encoder(void) {
-    static const char *const modules[] = {"lora_te2_encoder_block_0_layer_0_SelfAttention_q",
-                                          "lora_te3_encoder_block_0_layer_0_SelfAttention_q"};
+/* kohya's scripts call T5 the third text encoder, though it is FLUX.1's second one, and ComfyUI names encoders by their
+   kinds. Adapters fit by all these names, beside the weights and merged. */
+static void test_encoders_of_adapters(void) {
+    static const struct {
+        const char *name;
+        uint32_t columns;
+    } modules[] = {{"lora_te2_encoder_block_0_layer_0_SelfAttention_q", 4096},
+                   {"lora_te3_encoder_block_0_layer_0_SelfAttention_q", 4096},
+                   {"text_encoders.t5xxl.transformer.encoder.block.0.layer.0.SelfAttention.q", 4096},
+                   {"text_encoders.clip_l.transformer.text_model.encoder.layers.0.self_attn.q_proj", 768}};
     size_t i;
     for (i = 0; i < 2 * DITI_COUNT(modules); i++) {
         real_file file = {0};
@@ -392,10 +397,10 @@ static void test_third_encoder(void) {
         published_clip_l_bare(&file);
         file.prefix = "text_encoders.t5xxl.transformer.";
         published_t5_xxl(&file);
-        diti_format(name, sizeof name, "%s.lora_down.weight", modules[i / 2]);
-        lora_file_matrix(&lora, name, 1, 4096, 0.1, 1);
-        diti_format(name, sizeof name, "%s.lora_up.weight", modules[i / 2]);
-        lora_file_matrix(&lora, name, 4096, 1, 0.1, 2);
+        diti_format(name, sizeof name, "%s.lora_down.weight", modules[i / 2].name);
+        lora_file_matrix(&lora, name, 1, modules[i / 2].columns, 0.1, 1);
+        diti_format(name, sizeof name, "%s.lora_up.weight", modules[i / 2].name);
+        lora_file_matrix(&lora, name, modules[i / 2].columns, 1, 0.1, 2);
         component.source = lora_file_source(&lora);
         desc.source = real_source(&file);
         desc.components = &component;
@@ -960,7 +965,7 @@ int main(int argc, char **argv) {
     test_autoencoders();
     test_pipelines();
     test_named_encoders();
-    test_third_encoder();
+    test_encoders_of_adapters();
     test_named_clip();
     test_decoder_memory();
     fflush(stdout);
