@@ -281,18 +281,22 @@ static const char *decode_field(const field *f, picture *out) {
 }
 
 /* White becomes what is to be repainted: of OpenAI's masks the transparent part; of A1111's, where a part is
-   transparent, the other one. */
-static void whiten_mask(const ticket *t, picture *mask) {
+   transparent, the other one. NULL, or why not. */
+static const char *whiten_mask(const ticket *t, picture *mask) {
     const size_t count = (size_t)mask->width * mask->height;
-    bool by_alpha = t->openai;
+    bool by_alpha = t->openai, repaints = !t->openai;
     size_t i, c;
-    for (i = 0; i < count && !by_alpha; i++) by_alpha = mask->rgba[4 * i + 3] < 255;
+    for (i = 0; i < count; i++) {
+        by_alpha = by_alpha || mask->rgba[4 * i + 3] < 255;
+        repaints = repaints || mask->rgba[4 * i + 3] < 128;
+    }
     for (i = 0; i < count; i++) {
         unsigned char *pixel = mask->rgba + 4 * i;
         if (by_alpha) memset(pixel, (pixel[3] < 128) == t->openai ? 255 : 0, 3);
         for (c = 0; c < 3 && t->mask_inverted; c++) pixel[c] = (unsigned char)(255 - pixel[c]);
         pixel[3] = 255;
     }
+    return repaints ? NULL : "nothing of it is transparent, and the transparent part is what is repainted";
 }
 
 /* Makes the pictures of a ticket; gives the exit code that the command line would have, and its sentence. */
@@ -301,7 +305,7 @@ static int make_ticket(server *s, ticket *t) {
     const char *what = "the picture to begin with", *why = decode_field(&t->start, &a->handed[0]);
     int code;
     if (!why) what = "the mask", why = decode_field(&t->mask, &a->handed[1]);
-    if (!why && a->handed[1].rgba) whiten_mask(t, &a->handed[1]);
+    if (!why && a->handed[1].rgba) why = whiten_mask(t, &a->handed[1]);
     a->o = t->o;
     a->follow.watch = watch_ticket;
     a->follow.take = take_made;

@@ -324,6 +324,9 @@ static void test_openai(const served *s) {
           0);
     CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "half.png"), "%d %.300s", r.status, r.body);
     free(r.text);
+    size = make_form(form, "white.png", "7"); /* for A1111's API */
+    CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, size)), 400,
+               "the mask: nothing of it is transparent"));
     CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, 90)), 400, "image is missing"));
     size = make_form(form, NULL, "nan");
     CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, size)), 400, "seed must be a number"));
