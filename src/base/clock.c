@@ -1,8 +1,6 @@
 /* The clock: microseconds of a clock that never goes back, on POSIX systems and on Windows. */
 #include "base/base.h"
-#ifdef _WIN32
-#include <time.h>
-#else
+#ifndef _WIN32
 #include <sys/time.h>
 #endif
 
@@ -10,7 +8,11 @@
  * C99. */
 DIT_INTERNAL uint64_t diti_clock_us(void) {
 #ifdef _WIN32
-    return (uint64_t)clock() * (1000000u / CLOCKS_PER_SEC); /* elapsed time there, not processor time */
+    LARGE_INTEGER ticks, rate; /* clock() ends after 24.8 days of a process */
+    QueryPerformanceFrequency(&rate);
+    QueryPerformanceCounter(&ticks);
+    return (uint64_t)(ticks.QuadPart / rate.QuadPart) * 1000000u +
+           (uint64_t)(ticks.QuadPart % rate.QuadPart) * 1000000u / (uint64_t)rate.QuadPart;
 #else
     struct timeval now;
     if (gettimeofday(&now, NULL) != 0) return 0;

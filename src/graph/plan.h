@@ -289,7 +289,6 @@ DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
 DIT_INTERNAL void diti_counters_add(dit_counters *out, const dit_counters *more);
-DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
 /* Runs every pipeline once and waits; nothing of the plan is in flight, and what a run left in its memory is lost. */
 DIT_INTERNAL dit_result diti_plan_warm(diti_plan *plan, dit_error *err);
 /* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
