@@ -12,7 +12,7 @@ static void diti_job_rewind(dit_job *job) {
         share->run.total_us = diti_share_predict_us(share);
     }
     job->begun = job->loading = false;
-    job->moved_us = 0;
+    job->still_us = 0;
     memset(&job->before, 0, sizeof job->before);
     diti_snapshot_forget(job);
     diti_atomic_store(&job->cancel, 0);

@@ -527,7 +527,8 @@ struct dit_job {
     bool joins;                                 /* the mesh is for that run */
     bool begun, recording;                      /* recording: by dit_job_record, not dit_job_step */
     bool loading;                               /* weights can be loaded without waiting for anything */
-    uint64_t moved_us;                          /* the host's clock when something was last seen to go on */
+    uint64_t watched_us;                        /* the host's clock when diti_run_watch looked */
+    uint64_t still_us;                          /* how long nothing was seen to go on */
     diti_job_before before;
     bool resumed;                         /* the job has gone on without a device */
     bool agrees;                          /* other processes have to tell their terms before the first run (agree.c) */

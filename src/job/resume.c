@@ -245,7 +245,7 @@ DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double t
     share->run.flight_first = share->run.flight_count = share->run.last_segment = share->run.tries = 0;
     share->run.submitted_us = diti_share_steps_us(share, step);
     share->run.total_us = total_us;
-    share->job->moved_us = diti_clock_us();
+    share->job->still_us = 0;
 }
 
 /* The rest of the old plan, for the new one: an application may wait for its timeline. NULL: no memory. */

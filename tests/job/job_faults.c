@@ -292,6 +292,27 @@ static void test_slow(bool before_context) {
     CHECK_MESSAGE(!fault_gate.semaphore, "the device was not destroyed although it had answered");
 }
 
+/* The machine sleeps for an hour, again and again, while the device has something to finish: nobody takes it for lost.
+ */
+static void test_sleep(void) {
+    dit_result result = DIT_WORKING;
+    int hour;
+    fault_begin(0, VK_SUCCESS);
+    CHECK_MESSAGE(make_context() == DIT_OK && make_model() == DIT_OK && make_job() == DIT_OK, "%s", err.message);
+    fault_gate.shut = true;
+    for (hour = 0; hour < 10 && result == DIT_WORKING; hour++) {
+        result = dit_job_step(job, 1000);
+        job->watched_us -= 3600000000u;
+    }
+    dit_job_status(job, NULL, &err);
+    CHECK_MESSAGE(result == DIT_WORKING && job->shares[0]->run.flight_count, "result %d, %s", (int)result, err.message);
+    fault_open_gate();
+    CHECK(make_picture() == DIT_OK);
+    drop_job();
+    drop_model();
+    drop_context();
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -350,6 +371,7 @@ int main(void) {
     } else {
         test_slow(true);
         test_slow(false);
+        test_sleep();
     }
     sweep(stages, VK_ERROR_OUT_OF_DEVICE_MEMORY);
     if (all) sweep(stages, VK_ERROR_OUT_OF_HOST_MEMORY);
