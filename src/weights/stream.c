@@ -165,14 +165,13 @@ static dit_result diti_slot_await_mark(const diti_stream *stream, diti_stream_sl
 
 /* DIT_OK: nothing reads or writes the slot any more. */
 static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client,
-                                 bool wait, dit_error *err) {
+                                 dit_error *err) {
     uint64_t done = 0;
     dit_result result = diti_slot_await_mark(stream, slot, client, err);
     if (result != DIT_OK) return result;
     slot->marks = NULL;
-    if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
+    if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, false, err);
     if (result != DIT_OK || !slot->reader) return result;
-    if (wait) return diti_timeline_wait(stream->device, slot->reader, slot->reader_value, UINT64_MAX, err);
     result = diti_timeline_value(stream->device, slot->reader, &done, err);
     return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
@@ -196,8 +195,8 @@ static bool diti_slot_has_mirror(diti_stream *stream, diti_stream_slot *slot, co
 
 /* Takes the slot for a batch of client; what was in it is gone. */
 static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_stream_client *client,
-                                 uint32_t batch, bool ahead, bool wait, dit_error *err) {
-    dit_result result = diti_slot_idle(stream, slot, client, wait, err);
+                                 uint32_t batch, bool ahead, dit_error *err) {
+    dit_result result = diti_slot_idle(stream, slot, client, err);
     if (result != DIT_OK) return result;
     if (!diti_slot_has_mirror(stream, slot, client, ahead)) return DIT_WORKING;
     if (slot->client && slot->client != client && !slot->used) slot->client->robbed = true;
@@ -353,7 +352,8 @@ static void diti_stream_drop_lost(diti_stream *stream) {
     }
 }
 
-static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, bool ahead, bool wait, uint64_t *bytes,
+/* claims: the slot is the client's until the call that claims it is over; nothing is waited for here. */
+static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, bool ahead, bool claims, uint64_t *bytes,
                                    dit_error *err) {
     diti_stream *stream = client->stream;
     diti_stream_slot *slot = &stream->slots[client->batches[batch].slot];
@@ -363,21 +363,21 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
     dit_result result = DIT_OK;
     if (diti_slot_holds(slot, client, batch) && slot->ready) return DIT_OK;
     if (hurry) bytes = &all;
+    if (slot->claimant && slot->claimant != client) return DIT_WORKING;
     if (!diti_slot_holds(slot, client, batch)) {
-        if (slot->claimant && slot->claimant != client) return DIT_WORKING;
         if (ahead && slot->client && slot->client != client && !slot->used)
             return DIT_WORKING; /* the other's is due first */
-        result = diti_slot_take(stream, slot, client, batch, ahead, wait, err);
-        slot->claimant = wait && result == DIT_WORKING ? client : NULL;
+        result = diti_slot_take(stream, slot, client, batch, ahead, err);
     }
     if (result == DIT_OK && *bytes == 0) return DIT_WORKING;
     if (result == DIT_OK) {
         before = *bytes;
         scope = diti_trace_open(stream->device->trace, DITI_TRACK_LOAD, "stream weights");
-        result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
+        result = diti_slot_fill(stream, slot, hurry && !claims, bytes, err);
         diti_trace_close(&scope, (double)(before - *bytes));
         if (result < 0) slot->client = NULL;
     }
+    slot->claimant = claims && result == DIT_WORKING ? client : NULL;
     if (result < 0) diti_stream_drop_lost(stream);
     return result;
 }
@@ -393,18 +393,40 @@ DIT_INTERNAL dit_result diti_stream_load(diti_stream_client *client, uint32_t ba
     return result;
 }
 
+/* A submission that a slot waits for, of a timeline that stays: the stage's, or the client's own. Timelines of other
+   clients may go while nobody holds `busy`. VK_NULL_HANDLE: there is none. */
+static VkSemaphore diti_client_awaits(const diti_stream_client *client, uint32_t batch, uint64_t *value) {
+    const diti_stream_slot *slot = &client->stream->slots[client->batches[batch].slot];
+    const diti_stage *stage = client->stream->stage;
+    bool taken = diti_slot_holds(slot, client, batch);
+    if (slot->marks) return VK_NULL_HANDLE;
+    *value = stage && taken ? stage->finished + 1 : slot->written;
+    if (stage && *value > stage->finished && *value <= stage->submitted) return stage->timeline;
+    *value = slot->reader_value;
+    return !taken && slot->reader == client->timeline->semaphore ? slot->reader : VK_NULL_HANDLE;
+}
+
+/* Others may enter while this one waits: threads that step their jobs, and that submit the application's frames, or
+   drop them. The slot stays the client's. */
 DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t batch, diti_submission *submission,
                                           dit_error *err) {
     diti_stream *stream = client->stream;
-    uint64_t all = UINT64_MAX;
-    dit_result result;
+    diti_stream_slot *slot = &stream->slots[client->batches[batch].slot];
+    uint64_t all = UINT64_MAX, value = 0;
+    VkSemaphore timeline;
+    dit_result result, waited = DIT_OK;
     for (;;) {
         diti_client_enter(client);
-        result = diti_stream_fill(client, batch, false, true, &all, err);
+        result = waited < 0 ? waited : diti_stream_fill(client, batch, false, true, &all, err);
         if (result == DIT_OK) break;
+        timeline = diti_client_awaits(client, batch, &value);
+        if (result < 0 && slot->claimant == client) slot->claimant = NULL;
         diti_stream_leave(stream);
         if (result < 0) return result;
-        diti_client_pause(client); /* others may enter: threads that submit the application's frames, or drop them */
+        if (timeline)
+            waited = diti_timeline_wait(stream->device, timeline, value, UINT64_MAX, err);
+        else
+            diti_client_pause(client);
     }
     if (stream->stage) {
         diti_submission_wait(submission, stream->stage->timeline, stream->slots[client->batches[batch].slot].written);

@@ -219,6 +219,68 @@ static void test_jobs(uint64_t budget) {
     dit_model_destroy(model);
 }
 
+/* Waits for the slot of a plan's first batch, of which it thinks that a submission still reads it. */
+typedef struct claiming {
+    diti_stream_client *client;
+    dit_result result;
+    int over; /* atomic */
+    dit_error err;
+} claiming;
+
+static void *claim(void *user) {
+    claiming *c = (claiming *)user;
+    diti_submission submission = DITI_ZERO;
+    c->result = diti_stream_claim(c->client, 0, &submission, &c->err);
+    if (c->result == DIT_OK) diti_stream_release(c->client, 0, false);
+    diti_atomic_store(&c->over, 1);
+    return NULL;
+}
+
+static void signal_timeline(const diti_device *device, VkSemaphore timeline, uint64_t value) {
+    VkSemaphoreSignalInfo info = DITI_ZERO;
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
+    info.semaphore = timeline;
+    info.value = value;
+    CHECK(device->vk.SignalSemaphore(device->device, &info) == VK_SUCCESS);
+}
+
+/* While a thread waits for its own submissions to be done with a slot, another job runs to its end. */
+static void test_claim_waits_alone(uint64_t budget) {
+    dit_model *model = load_with(budget, false);
+    dit_job *jobs[JOBS] = {make_job(model, 0), make_job(model, 1)};
+    diti_stream_client *client = &jobs[0]->shares[0]->program.plan->streaming;
+    diti_device *device = client->stream->device;
+    const diti_timeline *own = client->timeline;
+    diti_timeline pretended = DITI_ZERO;
+    diti_stream_slot *slot = &client->stream->slots[client->batches[0].slot], *other;
+    claiming c = DITI_ZERO;
+    uint64_t all = UINT64_MAX;
+    pthread_t thread;
+    c.client = client;
+    CHECK(diti_timeline_create(device, &pretended.semaphore, &c.err) == DIT_OK);
+    client->timeline = &pretended;
+    slot->reader = pretended.semaphore;
+    slot->reader_value = pretended.submitted = 1;
+    pthread_create(&thread, NULL, claim, &c);
+    usleep(100000);
+    CHECK(!diti_atomic_load(&c.over) && slot->claimant == client && !client->stream->home->busy);
+    client = &jobs[1]->shares[0]->program.plan->streaming;
+    other = &client->stream->slots[client->batches[1].slot];
+    if (CHECK(client->batch_count > 1 && other != slot))
+        CHECK_MESSAGE(diti_stream_load(client, 1, false, &all, &c.err) == DIT_OK, "%s", c.err.message);
+    CHECK(diti_stream_load(client, 0, false, &all, &c.err) == DIT_WORKING); /* the slot is the first one's */
+    signal_timeline(device, pretended.semaphore, 1);
+    pthread_join(thread, NULL);
+    CHECK_MESSAGE(c.result == DIT_OK && !slot->claimant, "%s", c.err.message);
+    jobs[0]->shares[0]->program.plan->streaming.timeline = own;
+    diti_destroy_Semaphore(device, pretended.semaphore);
+    CHECK(finish(jobs[1]) && is_expected(jobs[1], 1));
+    CHECK(finish(jobs[0]) && is_expected(jobs[0], 0));
+    dit_job_destroy(jobs[0]);
+    dit_job_destroy(jobs[1]);
+    dit_model_destroy(model);
+}
+
 /* ---- Runs that end early ---- */
 
 /* A folder behind callbacks whose reads can be made to fail. */
@@ -950,6 +1012,7 @@ static void test_mapped(void) {
     test_release();
     test_encode();
     test_jobs(least);
+    test_claim_waits_alone(least);
     test_cancel();
     test_failing_reads();
     test_cut_files();
