@@ -496,7 +496,7 @@ static void test_formats(bool full) {
     static const trial mixed[] = {{"ulysses2", 2, 1, 0, 0, HALVES, true},
                                   {"cfg2,ulysses2", 4, 1, 3, 0, HALVES, false},
                                   {"layers2", 2, 1, 1, 0, HALVES, false},
-                                  {"ulysses4", 2, 2, 1, 0, HALVES, false},
+                                  {"cfg2,ulysses2", 2, 2, 1, 0, HALVES, false},
                                   {"cfg2,shard", 2, 1, 0, 0, HALVES, false}};
     static report right;
     trial t = {NULL, 1, 1, 1, 0, HALVES, false};
