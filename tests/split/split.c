@@ -1082,10 +1082,10 @@ static void check_rank_terms(dit_job_desc *(*change)(dit_job_desc *), const char
         said += strstr(err.message, words[i]) != NULL;
     }
     CHECK_MESSAGE(said > 0, "%s: %s", what, err.message);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < 2; i++)
         if (m[i].job) m[i].job->mesh->silence_us = 0; /* neither waits for what the other one does not fetch */
-        close_maker(&m[i]);
-    }
+    drop_jobs(m);
+    for (i = 0; i < 2; i++) close_maker(&m[i]);
     memset(letters, 0, sizeof letters);
 }
 
