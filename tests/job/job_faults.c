@@ -313,19 +313,6 @@ static void test_sleep(void) {
     drop_context();
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#define SANITIZED __has_feature(address_sanitizer)
-#else
-#define SANITIZED 0
-#endif
-#if SANITIZED
-void __lsan_disable(void);
-#else
-static void __lsan_disable(void) {}
-#endif
-
 /* The device never answers; a process of its own tests this, and ends as any other. */
 static void silent_device(void) {
     __lsan_disable(); /* the kept memory is left on purpose */

@@ -11,14 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#define SANITIZED __has_feature(address_sanitizer)
-#else
-#define SANITIZED 0
-#endif
-
 /* ---- architectures ---- */
 
 typedef struct architecture {

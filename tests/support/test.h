@@ -12,6 +12,22 @@
 #include <sys/resource.h>
 #endif
 
+/* Whether this program is built with AddressSanitizer, which looks for leaks at its end. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED __has_feature(address_sanitizer)
+#else
+#define SANITIZED 0
+#endif
+#if SANITIZED
+void __lsan_disable(void); /* allocations of this thread are no leaks, until as many calls of __lsan_enable */
+void __lsan_enable(void);
+#else
+static inline void __lsan_disable(void) {}
+static inline void __lsan_enable(void) {}
+#endif
+
 static int test_passed, test_failed;
 
 #define CHECK(condition) test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition)
