@@ -208,8 +208,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     dit_result result = DIT_OK;
     bool taken;
     job->request = *request;
-    if (!diti_job_same_rows(&before.shape,
-                            &request->shape)) { /* LoRAs and control nets that the plan lacks count, too */
+    if (!diti_job_same_rows(&before.shape, &request->shape)) {
         if (job->shares[0]->assignment.share_total > 1) diti_beats_aim(job->context->peers, job->number, job->runs);
         diti_job_drop_shares(job);
         result = diti_job_replace_program(job, err);

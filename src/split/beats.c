@@ -8,9 +8,9 @@
 #define DITI_BEAT_FAREWELL_US 5000000u
 #define DITI_BEAT_UNHEARD 400u /* most words for a rank that is not known to listen: fewer than there are numbers */
 #define DITI_BEAT_STEPPED_S 2  /* a run that was pumped so lately shows that this rank lives */
-/* ENDED: with 256 times the count of
-   chunks that were sent. FAILED: with 256 times the rank that is to blame. LOST: a device of the sender failed.
-   PREPARES: the sender comes to the run as soon as it can. QUIET: likewise, and it says nothing until then. */
+/* ENDED: with 256 times the count of chunks that were sent. FAILED: with 256 times the rank that is to blame. LOST: a
+   device of the sender failed. PREPARES: the sender comes to the run as soon as it can. QUIET: likewise, and it says
+   nothing until then. */
 enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST, DITI_BEAT_PREPARES, DITI_BEAT_QUIET };
 
 typedef struct diti_beat {

@@ -206,8 +206,7 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
 DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank);
 /* Letters belong to a job, by its number, and are numbered from each sender: below DITI_LETTER_TERMS those of its runs,
    so many above it those by which all agree (agree.c), and from DITI_LETTER_CHOICES on so many by which its split is
-   chosen (auto.c). A copy of data is sent. *out is the caller's
-   until diti_letter_drop, if out is given. */
+   chosen (auto.c). A copy of data is sent. *out is the caller's until diti_letter_drop, if out is given. */
 #define DITI_LETTER_TERMS 128u
 #define DITI_LETTER_CHOICES 256u
 DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t job, uint32_t number, uint32_t to,
