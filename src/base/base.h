@@ -10,15 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _WIN32 /* before vk.h: windows.h makes CreateSemaphore a macro, which must then hold everywhere */
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
-#endif
-#ifndef NOMINMAX
-#define NOMINMAX
-#endif
-#include <windows.h>
-#endif
 
 #ifndef DIT_INTERNAL
 #define DIT_INTERNAL extern /* dit.h defines it as static: nothing but dit_* is exported */

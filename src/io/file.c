@@ -1,6 +1,14 @@
 /* Files as bytes at an offset: mapped, read by a callback of the application, or in its memory. */
 #include "io/io.h"
-#ifndef _WIN32
+#ifdef _WIN32
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#else
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

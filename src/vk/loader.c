@@ -1,5 +1,13 @@
 /* Vulkan's functions: the loader is opened at run time, or the application hands its own over. */
-#ifndef _WIN32
+#if defined(_WIN32) /* before vk.h: windows.h makes CreateSemaphore a macro, which must then hold everywhere */
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#else
 #include <dlfcn.h>
 #endif
 #include "vk/vk.h"

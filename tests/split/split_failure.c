@@ -362,7 +362,7 @@ static void test_whole_devices(void) {
     close_maker(&m);
 }
 
-/* A device that is gone takes its context with it. What one that never answers may still use is kept for ever. */
+/* A device that is gone takes its context with it. Memory that a silent device may still use is kept for ever. */
 static void check_gone(const char *split, uint32_t devices, uint32_t device, how kind, bool resumes, uint32_t at) {
     dit_job_desc desc;
     maker m;
