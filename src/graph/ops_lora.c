@@ -259,6 +259,40 @@ static void diti_lora_add_before(const diti_lora_beside *p) {
     }
 }
 
+/* --- vectors: biases, weights of norms, tables --- */
+
+/* vector + values, of which there may be fewer, as one row. */
+static diti_tensor diti_lora_add_values(diti_graph *graph, diti_tensor vector, diti_tensor values) {
+    uint32_t count = diti_tensor_columns(graph, values), all = diti_tensor_columns(graph, vector);
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, all, "lora_vector");
+    diti_elementwise_desc desc = DITI_ZERO;
+    if (diti_graph_failed(graph)) return 0;
+    desc.add = values;
+    desc.out = diti_linear_columns(graph, out, 0, count);
+    desc.name = "lora_vector";
+    diti_elementwise(graph, diti_linear_columns(graph, vector, 0, count), &desc);
+    if (count < all)
+        diti_copy(graph, diti_linear_columns(graph, vector, count, all - count),
+                  diti_linear_columns(graph, out, count, all - count), "lora_vector");
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_lora_vector(diti_graph *graph, const diti_weight *weight, diti_tensor vector) {
+    uint32_t i, rows = weight->rows, columns = weight->columns;
+    for (i = 0; i < graph->lora_count && !diti_graph_failed(graph); i++) {
+        const diti_lora_use *use = &graph->loras[i];
+        size_t count = 0;
+        const diti_adapter *adapter = diti_lora_find(use->lora, weight, &count);
+        if (!count || !adapter->values) continue;
+        vector = diti_tensor_reshape(graph, vector, 1, rows * columns);
+        vector = diti_lora_add_values(
+            graph, vector,
+            diti_tensor_view(graph, graph->lora_scales, 0, 1, use->column + adapter->scale, adapter->values));
+        vector = diti_tensor_reshape(graph, vector, rows, columns);
+    }
+    return vector;
+}
+
 DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                    const diti_weight *whole, const diti_linear_desc *desc) {
     diti_lora_beside p = DITI_ZERO;

@@ -185,7 +185,8 @@ static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
     for (i = 0; i < model->config.blocks; i++) {
         diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
         diti_load_vector(loader, i ? &one : &model->tables, 6, model->config.width, "scale_shift_table");
-        if (i && !loader->error.result) diti_weight_append(loader, &model->tables, &one);
+        if (i && !loader->error.result && diti_weight_append(loader, &model->tables, &one))
+            diti_loader_move_targets(loader, one.name, model->tables.name, i * 6 * model->config.width);
     }
     diti_loader_scope(loader, "%s", "");
 }

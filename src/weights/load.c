@@ -336,18 +336,22 @@ static void diti_loader_add_target(diti_loader *loader, const diti_target *targe
     weights->targets[weights->target_count++].module = copy;
 }
 
+/* The name of a target's module without its ending; false: nothing asks for targets. */
+static bool diti_loader_target_name(const diti_loader *loader, const diti_weight *weight, const char *name,
+                                    const char *ending, char *out, size_t size) {
+    if (!loader->adapts || !weight->part_count || loader->error.result ||
+        !diti_format(out, size, "%s%s", loader->scope, name))
+        return false;
+    if (diti_ends_with(out, ending)) out[strlen(out) - strlen(ending)] = 0;
+    return true;
+}
+
 /* name: as it is asked for, with ".weight". */
 static void diti_loader_note_target(diti_loader *loader, const diti_weight *weight, const diti_stored_tensor *tensor,
                                     uint32_t all, const char *name) {
-    static const char ending[] = ".weight";
     diti_target target = DITI_ZERO;
     char module[256];
-    size_t length;
-    if (!loader->adapts || !weight->part_count || loader->error.result ||
-        !diti_format(module, sizeof module, "%s%s", loader->scope, name))
-        return;
-    length = strlen(module);
-    if (diti_ends_with(module, ending)) module[length - strlen(ending)] = 0;
+    if (!diti_loader_target_name(loader, weight, name, ".weight", module, sizeof module)) return;
     target.names = loader->names ? loader->names : (uint32_t)DITI_NAMES_ALL;
     target.first = target.tensor_row = loader->skip;
     target.rows = weight->rows;
@@ -358,13 +362,73 @@ static void diti_loader_note_target(diti_loader *loader, const diti_weight *weig
     diti_loader_add_target(loader, &target, module);
 }
 
+/* name: as it is asked for. The tensor's values are those of the weight from `row` on. */
+static void diti_loader_note_vector(diti_loader *loader, const diti_weight *weight, const diti_stored_tensor *tensor,
+                                    uint32_t row, const char *name) {
+    diti_target target = DITI_ZERO;
+    char module[256];
+    target.vector = true;
+    target.bias = diti_ends_with(name, ".bias");
+    if (!diti_loader_target_name(loader, weight, name, target.bias ? ".bias" : ".weight", module, sizeof module))
+        return;
+    target.names = loader->names ? loader->names : (uint32_t)DITI_NAMES_ALL;
+    target.rows = target.all = (uint32_t)diti_stored_tensor_elements(tensor);
+    target.columns = 1;
+    target.weight = weight->name;
+    target.row = row;
+    target.tensor = tensor;
+    diti_loader_add_target(loader, &target, module);
+}
+
+/* A weight has become rows [first, first + rows) of the vector that was noted last. */
+static void diti_loader_window_target(diti_loader *loader, const diti_weight *weight, uint32_t first, uint32_t rows) {
+    diti_weights *weights = &loader->weights;
+    diti_target *target = weights->target_count ? &weights->targets[weights->target_count - 1] : NULL;
+    if (!target || target->weight != weight->name) return;
+    target->first = target->tensor_row = first;
+    target->rows = rows;
+}
+
+DIT_INTERNAL void diti_loader_move_targets(diti_loader *loader, const char *from, const char *to, uint32_t row) {
+    size_t i;
+    for (i = 0; i < loader->weights.target_count; i++) {
+        diti_target *target = &loader->weights.targets[i];
+        if (target->weight != from) continue;
+        target->weight = to;
+        target->row += row;
+    }
+}
+
+/* The alias of a layer's weight, of rows from `row` of its target on, is one of the layer's bias, too. */
+static void diti_loader_alias_bias(diti_loader *loader, const diti_target *of, const diti_target *alias, uint32_t row,
+                                   const char *module) {
+    const diti_weights *weights = &loader->weights;
+    size_t i;
+    for (i = weights->target_count; i-- > 0;) {
+        diti_target target = weights->targets[i];
+        uint32_t from = of->tensor_row + row;
+        if (!target.bias || target.names != of->names || !diti_equal(target.module, of->module) ||
+            from < target.tensor_row || from - target.tensor_row > target.rows ||
+            alias->rows > target.rows - (from - target.tensor_row))
+            continue;
+        target.row += from - target.tensor_row;
+        target.tensor_row = from;
+        target.rows = alias->rows;
+        target.first = alias->first;
+        target.all = alias->all;
+        target.names = alias->names;
+        diti_loader_add_target(loader, &target, module);
+        return;
+    }
+}
+
 DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
                                     const char *module, uint32_t first, uint32_t all, uint32_t names) {
     const diti_weights *weights = &loader->weights;
     char full[256];
     size_t i = weights->target_count;
     while (i-- > 0 && loader->adapts) { /* the alias is of a target that was noted when the weight was loaded */
-        diti_target target = weights->targets[i];
+        diti_target target = weights->targets[i], of = target;
         if (target.weight != weight->name || row < target.row || row - target.row > target.rows - rows ||
             rows > target.rows)
             continue;
@@ -374,8 +438,9 @@ DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weig
         target.first = first;
         target.all = all;
         target.names = names;
-        if (diti_format(full, sizeof full, "%s%s", loader->scope, module))
-            diti_loader_add_target(loader, &target, full);
+        if (!diti_format(full, sizeof full, "%s%s", loader->scope, module)) return;
+        diti_loader_add_target(loader, &target, full);
+        diti_loader_alias_bias(loader, &of, &target, row - of.row, full);
         return;
     }
 }
@@ -699,6 +764,7 @@ static void diti_loader_add_floats(diti_loader *loader, diti_weight *out, const 
     upload.size = tensor->size;
     upload.floats = (uint32_t)count;
     upload.inverse = inverse;
+    if (!inverse && diti_lora_merges_has(loader->merges, tensor)) upload.merges = loader->merges;
     upload.block = diti_loader_place(loader, count * sizeof(float), &upload.target);
     if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
     out->parts[0].block = upload.block;
@@ -711,8 +777,9 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
                                    const char *name) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
     memset(out, 0, sizeof *out);
-    if (tensor && diti_check_vector(loader, tensor, rows, columns))
-        diti_loader_add_floats(loader, out, tensor, rows, columns, false);
+    if (!tensor || !diti_check_vector(loader, tensor, rows, columns)) return;
+    diti_loader_add_floats(loader, out, tensor, rows, columns, false);
+    diti_loader_note_vector(loader, out, tensor, 0, name);
 }
 
 DIT_INTERNAL void diti_load_inverse(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor) {
@@ -735,6 +802,7 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
         upload.tensor = tensor;
         upload.size = tensor->size;
         upload.floats = columns;
+        upload.merges = diti_lora_merges_has(loader->merges, tensor) ? loader->merges : NULL;
         upload.target = first + (VkDeviceSize)i * columns * sizeof(float);
         if (!diti_loader_add_upload(loader, &upload)) return;
     }
@@ -743,6 +811,8 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
     out->parts[0].offset = first;
     out->parts[0].rows = count;
     out->part_count = 1;
+    for (i = 0; i < count; i++)
+        diti_loader_note_vector(loader, out, diti_loader_find(loader, names[i]), i * columns, names[i]);
 }
 
 DIT_INTERNAL void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
@@ -857,6 +927,7 @@ DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uin
     diti_loader_discount(loader, &out->bias, first > 0 ? 1 : 0, all - rows);
     out->bias.columns = rows;
     out->bias.parts[0].offset += (VkDeviceSize)first * sizeof(float);
+    diti_loader_window_target(loader, &out->bias, first, rows);
 }
 
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name) {
@@ -868,17 +939,13 @@ DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t 
     diti_load_vector(loader, &out->bias, 1, columns, full);
 }
 
-/* Targets in the matrices that have become one. */
-static void diti_join_targets(diti_loader *loader, const diti_fused_linear *out, const char *joined) {
+/* Targets in the matrices that have become one, and in their biases. */
+static void diti_join_targets(diti_loader *loader, const diti_fused_linear *out, const diti_layer *joined) {
     uint32_t i, row = out->layers[0].weight.rows;
-    size_t k;
     for (i = 1; i < out->count; i++) {
-        for (k = 0; k < loader->weights.target_count; k++) {
-            diti_target *target = &loader->weights.targets[k];
-            if (target->weight != out->layers[i].weight.name) continue;
-            target->weight = joined;
-            target->row += row;
-        }
+        diti_loader_move_targets(loader, out->layers[i].weight.name, joined->weight.name, row);
+        if (out->layers[i].bias.part_count)
+            diti_loader_move_targets(loader, out->layers[i].bias.name, joined->bias.name, row);
         row += out->layers[i].weight.rows;
     }
 }
@@ -891,7 +958,7 @@ static void diti_join(diti_loader *loader, diti_fused_linear *out, bool biased) 
         if (!diti_weight_append(loader, &all.weight, &out->layers[i].weight)) return;
         if (biased && !diti_weight_append(loader, &all.bias, &out->layers[i].bias)) return;
     }
-    diti_join_targets(loader, out, all.weight.name);
+    diti_join_targets(loader, out, &all);
     out->layers[0] = all;
     out->count = 1;
 }

@@ -172,6 +172,19 @@ static dit_result diti_lora_place_thin(diti_lora_build *build, const diti_lora_g
     return DIT_OK;
 }
 
+/* A vector's differences need no matrices: they are columns among the scales. */
+static dit_result diti_lora_place_vector(diti_lora_build *build, const diti_lora_group *group) {
+    diti_adapter *adapter = diti_lora_add_adapter(build, group->matches[0].target->weight, 1);
+    size_t i;
+    if (!adapter) return diti_fail_memory(build->err, "a LoRA");
+    for (i = 0; i < group->count; i++) {
+        uint32_t end = group->matches[i].row + group->matches[i].rows;
+        if (end > adapter->values) adapter->values = end;
+    }
+    build->lora->scale_count += (uint32_t)diti_align_up(adapter->values, DITI_LORA_RANK);
+    return DIT_OK;
+}
+
 static dit_result diti_lora_place_dense(diti_lora_build *build, const diti_lora_match *match) {
     diti_adapter *adapter = diti_lora_add_adapter(build, match->target->weight, 1);
     if (!adapter) return diti_fail_memory(build->err, "a LoRA");
@@ -259,6 +272,16 @@ static dit_result diti_lora_write_dense(diti_lora_build *build, const diti_lora_
     return result;
 }
 
+static void diti_lora_write_vector(diti_lora_build *build, const diti_lora_group *group, const diti_adapter *adapter) {
+    uint32_t k;
+    size_t i;
+    for (i = 0; i < group->count; i++) {
+        const diti_lora_match *match = &group->matches[i];
+        float *values = build->lora->scales + adapter->scale + match->row;
+        for (k = 0; k < match->rows; k++) values[k] += diti_lora_value(match->module, match->first + k);
+    }
+}
+
 /* --- groups --- */
 
 static int diti_lora_match_order(const void *a, const void *b) {
@@ -287,6 +310,7 @@ static void diti_lora_join_matches(diti_lora_matches *matches) {
 
 static dit_result diti_lora_place_group(diti_lora_build *build, const diti_lora_group *group) {
     size_t i;
+    if (group->matches[0].target->vector) return diti_lora_place_vector(build, group);
     DITI_TRY(diti_lora_place_thin(build, group));
     for (i = 0; i < group->count; i++) {
         if (diti_lora_thin(group->matches[i].module)) continue;
@@ -298,6 +322,10 @@ static dit_result diti_lora_place_group(diti_lora_build *build, const diti_lora_
 
 static dit_result diti_lora_write_matches(diti_lora_build *build, const diti_lora_group *group, size_t *next) {
     size_t i;
+    if (group->matches[0].target->vector) {
+        diti_lora_write_vector(build, group, &build->lora->adapters[(*next)++]);
+        return DIT_OK;
+    }
     if (diti_lora_rank_before(group, NULL))
         DITI_TRY(diti_lora_write_thin(build, group, &build->lora->adapters[(*next)++]));
     for (i = 0; i < group->count; i++)
@@ -352,7 +380,9 @@ static dit_result diti_lora_keep_names(diti_lora_build *build) {
     if (!weights->names) return diti_fail_memory(build->err, "a LoRA");
     for (i = 0; i < build->lora->adapter_count; i++) {
         diti_adapter *adapter = &build->lora->adapters[i];
-        char *name = diti_copy_string(env, adapter->parts[0].up.name);
+        char *name;
+        if (adapter->values) continue;
+        name = diti_copy_string(env, adapter->parts[0].up.name);
         if (!name) return diti_fail_memory(build->err, "a LoRA");
         weights->names[weights->name_count++] = name;
         adapter->down.name = name;

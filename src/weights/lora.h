@@ -19,14 +19,23 @@ typedef enum diti_lora_slot {                 /* part that a tensor has in its m
                               DITI_LOKR_2,
                               DITI_LOKR_2A,
                               DITI_LOKR_2B,
+                              DITI_LORA_DIFF, /* the difference itself: of a weight, or of any vector */
+                              DITI_LORA_DIFF_BIAS,
                               DITI_LORA_ALPHA,
                               DITI_LORA_REFUSED, /* known, and not supported */
                               DITI_LORA_SLOTS
 } diti_lora_slot;
-typedef enum diti_lora_kind { DITI_KIND_LORA, DITI_KIND_LOHA, DITI_KIND_LOKR, DITI_LORA_KINDS } diti_lora_kind;
+typedef enum diti_lora_kind {
+    DITI_KIND_LORA,
+    DITI_KIND_LOHA,
+    DITI_KIND_LOKR,
+    DITI_KIND_DIFF,
+    DITI_LORA_KINDS
+} diti_lora_kind;
 typedef struct diti_lora_module {
     const char *name; /* as in the file, without what stands before and behind it; in the checkpoint's memory */
     dit_role part;    /* DIT_ROLE_TRANSFORMER, or a text encoder */
+    bool bias;        /* it is the difference of a bias; the rest of that layer is a module of its own */
     diti_lora_kind kind;
     const diti_stored_tensor *tensors[DITI_LORA_SLOTS];
     uint32_t rows, columns, rank; /* rank: what alpha is divided by; 0: nothing */
@@ -76,6 +85,8 @@ DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_err
 /* --- values (lora_values.c) --- */
 DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err);
 DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module);
+/* What the module adds to value `index` of a vector. */
+DIT_INTERNAL float diti_lora_value(const diti_lora_module *module, uint32_t index);
 /* out [columns] += weight * row `row` of what the module adds. */
 DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out);
 /* How many columns lie between up [rows, thin] and down [thin, columns], whose product is the module's delta without
@@ -98,6 +109,7 @@ typedef struct diti_adapter { /* all that a LoRA adds to a weight */
     const char *weight;       /* diti_weight.name: this very string */
     uint32_t scale;           /* first of its columns among the LoRA's scales: one for each row of down or, without
                                  down, of the weight */
+    uint32_t values;          /* the weight is a vector: the scales are what is added to so many of its values; else 0 */
     diti_weight down;         /* [rank, columns]; no parts: up reads x itself */
     diti_adapter_part *parts;
     uint32_t part_count;
@@ -147,5 +159,8 @@ DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const dit
 /* values [columns] of a row of the tensor. */
 DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
                                        float *values);
+/* values: all of a tensor that is a vector (diti_target). */
+DIT_INTERNAL void diti_lora_merges_add_vector(const diti_lora_merges *merges, const diti_stored_tensor *tensor,
+                                              float *values);
 DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges);
 #endif

@@ -7,6 +7,10 @@ typedef struct diti_lora_ending {
     const char *text;
     diti_lora_slot slot;
 } diti_lora_ending;
+/* LightX2V's difference of X.modulation is X.diff_m. */
+#define DITI_LORA_DIFF_TABLE ".diff_m"
+#define DITI_LORA_TABLE ".modulation"
+
 static const diti_lora_ending diti_lora_endings[] = {
     {".lora_A.weight", DITI_LORA_DOWN},
     {".lora_B.weight", DITI_LORA_UP},
@@ -41,8 +45,11 @@ static const diti_lora_ending diti_lora_endings[] = {
     {".lokr_t2", DITI_LORA_REFUSED},
     {".lora_mid.weight", DITI_LORA_REFUSED},
     {".lora_B.bias", DITI_LORA_REFUSED},
-    {".diff", DITI_LORA_REFUSED},
-    {".diff_b", DITI_LORA_REFUSED},
+    {".diff", DITI_LORA_DIFF},
+    {".w_norm", DITI_LORA_DIFF},
+    {DITI_LORA_DIFF_TABLE, DITI_LORA_DIFF},
+    {".diff_b", DITI_LORA_DIFF_BIAS},
+    {".b_norm", DITI_LORA_DIFF_BIAS},
 };
 
 typedef struct diti_lora_prefix {
@@ -104,13 +111,15 @@ static const char *diti_lora_part_of(const char *name, dit_role *part) {
     return name;
 }
 
-static diti_lora_module *diti_lora_module_of(diti_lora_file *file, const char *name, size_t length, dit_role part) {
+static diti_lora_module *diti_lora_module_of(diti_lora_file *file, const char *name, size_t length, dit_role part,
+                                             bool bias) {
     size_t i;
     void *array = file->modules;
     diti_lora_module *module;
     for (i = file->module_count; i-- > 0;) { /* tensors of a module are neighbours, mostly */
         module = &file->modules[i];
-        if (module->part == part && strlen(module->name) == length && !memcmp(module->name, name, length))
+        if (module->part == part && module->bias == bias && strlen(module->name) == length &&
+            !memcmp(module->name, name, length))
             return module;
     }
     if (!diti_grow(&file->env, &array, &file->module_capacity, file->module_count, sizeof *module)) return NULL;
@@ -118,9 +127,27 @@ static diti_lora_module *diti_lora_module_of(diti_lora_file *file, const char *n
     module = &file->modules[file->module_count];
     memset(module, 0, sizeof *module);
     module->part = part;
+    module->bias = bias;
     module->name = diti_checkpoint_keep_text(file->checkpoint, name, length);
     if (!module->name) return NULL;
     file->module_count++;
+    return module;
+}
+
+/* The module that a tensor of that ending is about; NULL: no memory. */
+static diti_lora_module *diti_lora_module_named(diti_lora_file *file, const char *name, const diti_lora_ending *ending,
+                                                dit_role part) {
+    size_t length = strlen(name) - strlen(ending->text);
+    diti_lora_module *module;
+    char *table;
+    if (!diti_equal(ending->text, DITI_LORA_DIFF_TABLE))
+        return diti_lora_module_of(file, name, length, part, ending->slot == DITI_LORA_DIFF_BIAS);
+    table = (char *)diti_alloc_array(&file->env, length + sizeof DITI_LORA_TABLE, 1);
+    if (!table) return NULL;
+    memcpy(table, name, length);
+    memcpy(table + length, DITI_LORA_TABLE, sizeof DITI_LORA_TABLE);
+    module = diti_lora_module_of(file, table, strlen(table), part, false);
+    diti_free(&file->env, table);
     return module;
 }
 
@@ -131,15 +158,14 @@ static dit_result diti_lora_sort(diti_lora_file *file, dit_error *err) {
         const diti_lora_ending *ending = diti_lora_ending_of(tensor->name);
         dit_role part;
         const char *name = diti_lora_part_of(tensor->name, &part);
-        size_t length = strlen(name), behind = ending ? strlen(ending->text) : 0;
         diti_lora_module *module;
-        if (!ending || length <= behind) {
+        if (!ending || strlen(name) <= strlen(ending->text)) {
             if (!file->foreign++) file->first_foreign = tensor;
             diti_log(&file->env, DITI_LOG_INFO, "%s: left out: tensor %s", diti_checkpoint_name(file->checkpoint),
                      tensor->name);
             continue;
         }
-        module = diti_lora_module_of(file, name, length - behind, part);
+        module = diti_lora_module_named(file, name, ending, part);
         if (!module) return diti_fail_memory(err, "the modules of %.200s", diti_checkpoint_name(file->checkpoint));
         module->tensors[ending->slot] = tensor;
     }
@@ -231,6 +257,18 @@ static dit_result diti_lokr_shape(const diti_lora_file *file, diti_lora_module *
     return DIT_OK;
 }
 
+/* A vector is a matrix of one column. */
+static dit_result diti_lora_diff_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    const diti_stored_tensor *tensor = module->tensors[module->bias ? DITI_LORA_DIFF_BIAS : DITI_LORA_DIFF];
+    if (tensor->rank == 1 && tensor->shape[0] && tensor->shape[0] <= 1u << 24) {
+        module->rows = (uint32_t)tensor->shape[0];
+        module->columns = 1;
+        return DIT_OK;
+    }
+    if (diti_lora_matrix(tensor, &module->rows, &module->columns)) return DIT_OK;
+    return diti_lora_refuse(file, tensor, err, "neither a vector nor a matrix");
+}
+
 static bool diti_lora_has(const diti_lora_module *module, diti_lora_slot first, diti_lora_slot last) {
     int i;
     for (i = (int)first; i <= (int)last; i++)
@@ -242,18 +280,20 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     bool lora = diti_lora_has(module, DITI_LORA_DOWN, DITI_LORA_UP);
     bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
     bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_2B);
+    bool diff = diti_lora_has(module, DITI_LORA_DIFF, DITI_LORA_DIFF_BIAS);
     if (module->tensors[DITI_LORA_REFUSED])
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: tensor %.200s: DoRA, Tucker factors, biases and full differences are not supported; merge "
-            "this adapter into the model with the program that trained it",
+            "%s: tensor %.200s: DoRA, Tucker factors and biases of a factor are not supported; merge this adapter "
+            "into the model with the program that trained it",
             diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
-    if (!lora && !loha && !lokr)
+    if (!lora && !loha && !lokr && !diff)
         return diti_lora_refuse(file, module->tensors[DITI_LORA_ALPHA], err, "a module without any factors");
-    if (lora + loha + lokr > 1)
+    if (lora + loha + lokr + diff > 1)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: module %.200s has factors of more than one kind of adapter",
                          diti_checkpoint_name(file->checkpoint), module->name);
-    module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : DITI_KIND_LOKR;
+    module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : lokr ? DITI_KIND_LOKR : DITI_KIND_DIFF;
+    if (diff) return diti_lora_diff_shape(file, module, err);
     if (loha) return diti_loha_shape(file, module, err);
     if (lokr) return diti_lokr_shape(file, module, err);
     return diti_lora_product(file, module, DITI_LORA_UP, DITI_LORA_DOWN, &module->rows, &module->rank, &module->columns,
@@ -308,7 +348,7 @@ static double diti_lora_configured(const diti_lora_file *file, const diti_lora_m
 static dit_result diti_lora_scale(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
     const diti_stored_tensor *tensor = module->tensors[DITI_LORA_ALPHA];
     float alpha = 0;
-    module->scale = tensor ? 1 : diti_lora_configured(file, module);
+    module->scale = tensor || module->kind == DITI_KIND_DIFF ? 1 : diti_lora_configured(file, module);
     if (!(fabs(module->scale) < 1e30))
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the scale of module %.200s is not finite",
                          diti_checkpoint_name(file->checkpoint), module->name);

@@ -99,18 +99,25 @@ static dit_result diti_lora_wrong_shape(const diti_lora_file *file, const diti_l
                      (unsigned)module->columns, (unsigned)target->all, (unsigned)target->columns);
 }
 
+/* Whether shapes agree: a vector's may differ as long as it has as many values. */
+static bool diti_lora_target_fits(const diti_lora_module *module, const diti_target *target) {
+    if (target->vector) return target->all == (uint64_t)module->rows * module->columns;
+    return target->all == module->rows && target->columns == module->columns;
+}
+
 static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_module *module,
                                          const diti_lora_names *names, diti_lora_matches *out, dit_error *err) {
     char name[DITI_LORA_NAME];
     size_t i, end;
-    uint32_t rows = 0;
+    uint32_t rows = 0, all = 0;
     if (!diti_format(name, sizeof name, "%s", module->name)) return DIT_OK; /* longer than any of a model */
     diti_lora_underscore(name);
     i = diti_lora_names_find(names, name, &end);
     if (i == end) return DIT_OK;
     for (; i < end; i++) {
         const diti_target *target = names->list[i].target;
-        if (target->all != module->rows || target->columns != module->columns)
+        if (target->bias != module->bias || (target->vector && module->kind != DITI_KIND_DIFF)) continue;
+        if (!diti_lora_target_fits(module, target))
             return diti_lora_wrong_shape(file, module, target, err);
         if (!diti_grow(&file->env, (void **)&out->list, &out->capacity, out->count, sizeof *out->list))
             return diti_fail_memory(err, "modules of a LoRA");
@@ -120,11 +127,18 @@ static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_m
         out->list[out->count].row = target->row;
         out->list[out->count++].rows = target->rows;
         rows += target->rows;
+        all = target->all;
     }
-    if (rows < module->rows)
+    if (!rows && module->bias)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor %.200s changes a bias, and the model's layer has none: the adapter is for another "
+                         "model",
+                         diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_DIFF_BIAS]->name);
+    if (!rows) return DIT_OK;
+    if (rows < all)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: module %.200s has %u rows, of which the model has %u in its weights",
-                         diti_checkpoint_name(file->checkpoint), module->name, (unsigned)module->rows, (unsigned)rows);
+                         diti_checkpoint_name(file->checkpoint), module->name, (unsigned)all, (unsigned)rows);
     module->fits = true;
     return DIT_OK;
 }

@@ -85,6 +85,17 @@ DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const dit
     }
 }
 
+DIT_INTERNAL void diti_lora_merges_add_vector(const diti_lora_merges *merges, const diti_stored_tensor *tensor,
+                                              float *values) {
+    size_t i;
+    uint32_t k;
+    for (i = diti_lora_merges_first(merges, tensor); i < merges->list_count && merges->list[i].tensor == tensor; i++) {
+        const diti_lora_merge *merge = &merges->list[i];
+        for (k = 0; k < merge->rows; k++)
+            values[merge->row + k] += (float)(merge->weight * (double)diti_lora_value(merge->module, merge->first + k));
+    }
+}
+
 DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges) {
     uint32_t i;
     for (i = 0; i < merges->count; i++) diti_lora_close(merges->files[i]);

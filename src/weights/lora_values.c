@@ -73,6 +73,10 @@ static double diti_loha_at(const diti_lora_module *module, uint32_t a, uint32_t 
     return sum;
 }
 
+DIT_INTERNAL float diti_lora_value(const diti_lora_module *module, uint32_t index) {
+    return module->values[module->bias ? DITI_LORA_DIFF_BIAS : DITI_LORA_DIFF][index];
+}
+
 DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out) {
     uint32_t k, c, columns = module->columns;
     double scale = weight * module->scale;
@@ -86,6 +90,9 @@ DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row
         for (c = 0; c < columns; c++)
             out[c] += (float)(scale * diti_loha_at(module, DITI_LOHA_1A, row, c) *
                               diti_loha_at(module, DITI_LOHA_2A, row, c));
+    } else if (module->kind == DITI_KIND_DIFF) {
+        const float *diff = module->values[module->bias ? DITI_LORA_DIFF_BIAS : DITI_LORA_DIFF];
+        for (c = 0; c < columns; c++) out[c] += (float)(scale * (double)diff[(size_t)row * columns + c]);
     } else {
         uint32_t wide = columns / module->columns2;
         const float *one = module->values[DITI_LOKR_1] + (size_t)(row / module->rows2) * wide;

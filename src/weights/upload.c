@@ -103,6 +103,7 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
     dit_result result;
     if (!values) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     result = diti_checkpoint_read_float(checkpoint, upload->tensor, values, upload->floats, err);
+    if (result >= 0 && upload->merges) diti_lora_merges_add_vector(upload->merges, upload->tensor, values);
     for (r = 0; r < upload->rows && result >= 0; r++)
         for (c = 0; c < upload->columns; c++)
             out[(size_t)r * upload->columns + c] = values[(size_t)c * upload->rows + r];
@@ -152,6 +153,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats) {
         dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
         uint32_t i;
+        if (result >= 0 && upload->merges)
+            diti_lora_merges_add_vector(upload->merges, upload->tensor, (float *)out);
         for (i = 0; i < upload->floats && result >= 0 && upload->added != 0; i++) ((float *)out)[i] += upload->added;
         if (result >= 0 && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
             return diti_smooth_fail(checkpoint, upload->tensor, err);

@@ -138,7 +138,9 @@ typedef struct diti_weight_tally {
    that files have fused or in parts has both kinds of names. */
 enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
 typedef struct diti_target {
-    char *module;              /* as it is asked for, without ".weight" */
+    char *module;              /* as it is asked for, without ".weight" or ".bias" */
+    bool vector;               /* of numbers: each is a row of one column, whatever shape the tensor has */
+    bool bias;                 /* ... and its name ended in ".bias" */
     uint32_t names;            /* code bases that call it so: diffusers; the original, by its key table; or both */
     uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
     uint32_t columns;
@@ -325,6 +327,8 @@ DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *nam
    a module, which has that name in the loader's scope. */
 DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weight, uint32_t row, uint32_t rows,
                                     const char *module, uint32_t first, uint32_t all, uint32_t names);
+/* Targets in a weight are in another one, from that row on: it was appended there. */
+DIT_INTERNAL void diti_loader_move_targets(diti_loader *loader, const char *from, const char *to, uint32_t row);
 /* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape

@@ -229,6 +229,114 @@ static void test_low_rank(const generated_model *shape, const char *overrides, d
     close_maker(&m);
 }
 
+/* --- differences of weights, norms, tables and biases: as a model whose file has them in it --- */
+
+static const float *random_floats(uint64_t count, uint64_t seed) {
+    static float values[1 << 20];
+    for (uint64_t i = 0; i < count && i < DITI_COUNT(values); i++)
+        values[i] = (float)((double)(real_random(seed, i) >> 11) / 9007199254740992.0 - 0.5) * 0.2f;
+    return values;
+}
+
+/* Tensors that both LoRAs here change: all vectors and tables, by turns in the names of ComfyUI and of LyCORIS, and some
+   matrices. */
+static bool is_changed(const diti_stored_tensor *tensor, uint32_t index, char *name, size_t size) {
+    bool bias = diti_ends_with(tensor->name, ".bias"), weight = diti_ends_with(tensor->name, ".weight");
+    const char *ending = bias ? index % 2 ? ".diff_b" : ".b_norm" : index % 2 ? ".diff" : ".w_norm";
+    size_t length = strlen(tensor->name) - (bias ? strlen(".bias") : weight ? strlen(".weight") : 0);
+    if (tensor->rank >= 2 && !strstr(tensor->name, "scale_shift_table") && (!weight || tensor->rank > 2 || index % 7))
+        return false;
+    if (strstr(tensor->name, "embedding_padding") || strstr(tensor->name, "positional") ||
+        strstr(tensor->name, "pooler.") || strstr(tensor->name, "style"))
+        return false;
+    snprintf(name, size, "transformer.%.*s%s", (int)length, tensor->name, ending);
+    return true;
+}
+
+/* Makes both files, and `combined` with what `weights` of them make of the model. */
+static void make_differences(const dit_source *folder, const float *weights) {
+    diti_env env = test_env(NULL);
+    diti_checkpoint *model = NULL;
+    char name[300];
+    uint32_t i, k;
+    uint64_t c;
+    for (i = 0; i < LORAS; i++) lora_file_free(&files[i]);
+    lora_file_free(&combined);
+    uncombined = *folder;
+    CHECK(diti_checkpoint_open_member(&env, folder, "model.safetensors", &model, &err) == DIT_OK);
+    for (i = 0; i < diti_checkpoint_count(model); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(model, i);
+        uint64_t count = diti_stored_tensor_elements(tensor);
+        float *sum;
+        if (!is_changed(tensor, i, name, sizeof name)) {
+            copy_tensor(model, tensor, tensor->name);
+            continue;
+        }
+        sum = malloc((size_t)count * sizeof *sum);
+        CHECK(diti_checkpoint_read_float(model, tensor, sum, count, &err) == DIT_OK);
+        for (k = 0; k < LORAS; k++) {
+            const float *values = random_floats(count, 7 * i + k);
+            if (k && i % 3) continue;
+            lora_file_bytes(&files[k], name, "F32", tensor->shape, tensor->rank, values, (size_t)count * sizeof *sum);
+            for (c = 0; c < count; c++) sum[c] += weights[k] * values[c];
+        }
+        lora_file_bytes(&combined, tensor->name, "F32", tensor->shape, tensor->rank, sum, (size_t)count * sizeof *sum);
+        free(sum);
+    }
+    diti_checkpoint_close(model);
+}
+
+static dit_result load_changed(maker *m, const generated_model *shape, const float *weights) {
+    dit_component components[2];
+    dit_model_desc desc = DITI_ZERO;
+    close_model(m);
+    generated_make(&m->files, shape);
+    m->generated = true;
+    memcpy(components, m->files.components, sizeof components);
+    make_differences(&components[0].source, weights);
+    components[0].source.open = open_combined;
+    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
+    desc.components = components;
+    desc.component_count = 2;
+    return dit_model_load(m->context, &desc, &m->model, &err);
+}
+
+static void test_differences(const generated_model *shape) {
+    static const float others[LORAS] = {0.3f, 0};
+    static const loading merged = {true, true, DIT_TYPE_STORED, 0, false},
+                         with = {true, false, DIT_TYPE_STORED, 0, false},
+                         without = {false, false, DIT_TYPE_STORED, 0, false};
+    static outcome changed, less;
+    loading streamed = merged;
+    dit_lora_info lora;
+    dit_model_info all;
+    dit_job *job = NULL;
+    maker m = DITI_ZERO;
+    if (CHECK_RUN(open_devices(&m, 2, "rung=base", 0)) && CHECK_RUN(load_changed(&m, shape, others)) &&
+        CHECK_RUN(run_with(&m, NULL, NULL, &less, NULL)) && CHECK_RUN(load_changed(&m, shape, strengths)) &&
+        CHECK_RUN(run_with(&m, NULL, NULL, &changed, NULL)) && CHECK_RUN(load(&m, shape, &without)) &&
+        CHECK_RUN(run_with(&m, NULL, NULL, &plain, NULL))) {
+        CHECK_MESSAGE(difference(&changed, &plain) > 1e-2, "differences change %.3g", difference(&changed, &plain));
+        dit_model_get_info(m.model, &all);
+        if (CHECK_RUN(load(&m, shape, &merged)) && CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL)))
+            near("merged differences", difference(&other, &changed), 1e-5);
+        CHECK(dit_model_lora(m.model, 0, &lora) == DIT_OK && lora.modules > 20 && !lora.left_out);
+        streamed.budget = all.weight_bytes / 2;
+        if (whole_sweep() && CHECK_RUN(load(&m, shape, &streamed)) && CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL)))
+            near("streamed differences", difference(&other, &changed), 1e-5);
+        if (CHECK_RUN(load(&m, shape, &with)) && CHECK_RUN(run_with(&m, NULL, NULL, &other, &job))) {
+            near("differences beside", difference(&other, &changed), 1e-5);
+            if (CHECK_RUN(restart_with(&m, job, others, &other)))
+                near("a restart's differences", difference(&other, &less), 1e-5);
+            dit_job_destroy(job);
+            if (CHECK_RUN(run_with(&m, NULL, "tensor2", &other, NULL)))
+                near("divided differences", difference(&other, &changed), 1e-5);
+        }
+    }
+    lora_file_free(&combined);
+    close_maker(&m);
+}
+
 /* --- one device --- */
 
 static void test_strengths(maker *m) {
@@ -547,6 +655,7 @@ int main(void) {
     }
     test_low_rank(&pixart, "rung=base", DIT_TYPE_I8_ROW);
     if (whole_sweep()) test_low_rank(&flux, "rung=fp16", DIT_TYPE_STORED);
+    for (i = 0; i < count; i++) test_differences(shapes[i]);
     test_told();
     test_defaults();
     for (k = 0; k < LORAS; k++) lora_file_free(&files[k]);
