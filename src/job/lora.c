@@ -144,6 +144,8 @@ static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *er
     DITI_TRY(diti_lora_make(model, file, model->lora_parts[number], false, &entry->lora, err));
     diti_lora_count(file, &entry->info);
     entry->info.dense = entry->lora->dense;
+    entry->info.only_merged = entry->lora->merged != NULL;
+    entry->lora->merged = NULL; /* its file is closed below */
     entry->info.bytes = entry->lora->weights.bytes;
     if (entry->info.dense)
         diti_log(

@@ -113,6 +113,8 @@ static dit_result diti_component_match_merges(const diti_component_kind *kind, c
         result = diti_lora_merges_match(from->options->merges, from->options->role, &component->weights, err);
     if (result == DIT_OK && from->options->other_role != DIT_ROLE_NONE)
         result = diti_lora_merges_match(from->options->merges, from->options->other_role, &component->weights, err);
+    if (result == DIT_OK && from->device && !from->options->sizes)
+        result = diti_lora_merges_measure(from->options->merges, from->checkpoint, err);
     diti_component_free(component);
     return result;
 }

@@ -88,6 +88,29 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
     return DIT_OK;
 }
 
+DIT_INTERNAL dit_result diti_i8_floats(const diti_i8_source *source, uint32_t index, float *values, dit_error *err) {
+    uint64_t bytes = 0;
+    bool is_i8 = diti_type_is_i8(source->tensor->type);
+    unsigned char *stored;
+    float *smooth = NULL;
+    dit_result result = DIT_OK;
+    uint32_t c;
+    if (is_i8)
+        bytes = diti_i8_source_pitch(source);
+    else
+        diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
+    stored = (unsigned char *)diti_alloc_array(source->env, 1, (size_t)bytes);
+    if (!stored) return diti_i8_no_memory(source->tensor, err);
+    if (!is_i8)
+        result = diti_checkpoint_read(source->checkpoint, source->tensor, index * bytes, stored, (size_t)bytes, err);
+    if (result >= 0) result = diti_i8_read_row(source, index, stored, values, err);
+    if (result >= 0) result = diti_smooth_read(source->env, source->checkpoint, source->smooth, &smooth, err);
+    for (c = 0; result >= 0 && smooth && c < source->columns; c++) values[c] *= smooth[c];
+    diti_free(source->env, smooth);
+    diti_free(source->env, stored);
+    return result;
+}
+
 /* Quants that are floats. */
 static void diti_i4_pack_row(const float *quants, uint32_t columns, unsigned char *out) {
     uint32_t c;

@@ -402,6 +402,18 @@ static dit_result diti_lora_build_all(diti_lora_build *build, const diti_lora_ma
     return diti_lora_keep_names(build);
 }
 
+/* DoRA scales what the weight itself gives. Only a dry run goes on, and tells it. */
+static dit_result diti_lora_check_beside(diti_lora_build *build, const diti_lora_matches *matches) {
+    size_t i;
+    for (i = 0; i < matches->count && !build->lora->merged; i++)
+        if (matches->list[i].module->tensors[DITI_LORA_MAGNITUDE]) build->lora->merged = matches->list[i].module;
+    if (!build->lora->merged || !build->lora->device) return DIT_OK;
+    return diti_fail(build->err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: module %.200s is DoRA, which cannot be computed beside the weights; have the adapter merged "
+                     "(dit_component.merge, --lora-merge)",
+                     diti_checkpoint_name(build->file->checkpoint), build->lora->merged->name);
+}
+
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
                                        diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err) {
     diti_lora_build build = DITI_ZERO;
@@ -418,8 +430,9 @@ DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env,
     build.measures = measures || !device;
     build.type = !device || device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
     build.err = err;
+    result = diti_lora_check_beside(&build, matches);
     if (matches->count) diti_lora_join_matches(matches);
-    result = diti_lora_build_all(&build, matches);
+    if (result >= 0) result = diti_lora_build_all(&build, matches);
     if (result < 0)
         diti_lora_free(lora);
     else

@@ -21,6 +21,7 @@ typedef enum diti_lora_slot {                 /* part that a tensor has in its m
                               DITI_LOKR_2B,
                               DITI_LORA_DIFF, /* the difference itself: of a weight, or of any vector */
                               DITI_LORA_DIFF_BIAS,
+                              DITI_LORA_MAGNITUDE, /* DoRA: of rows or of columns of the sum */
                               DITI_LORA_ALPHA,
                               DITI_LORA_REFUSED, /* known, and not supported */
                               DITI_LORA_SLOTS
@@ -40,6 +41,8 @@ typedef struct diti_lora_module {
     const diti_stored_tensor *tensors[DITI_LORA_SLOTS];
     uint32_t rows, columns, rank; /* rank: what alpha is divided by; 0: nothing */
     uint32_t rows2, columns2;     /* LoKr: of the second factor */
+    uint32_t share;               /* DoRA: columns that share a magnitude; 0: each row has one */
+    double *norms;                /* DoRA of columns: squares of the sum's, by magnitude, while they are needed */
     double scale;
     bool fits;                      /* the model has it */
     float *values[DITI_LORA_SLOTS]; /* while they are needed; of LoKr 1 and 2 are whole then */
@@ -96,6 +99,8 @@ DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module);
 DIT_INTERNAL void diti_lora_up(const diti_lora_module *module, uint32_t first, uint32_t rows, uint32_t pitch,
                                float *out);
 DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out);
+/* DoRA: a row of the weight becomes that of the weight with the module, which is scaled to its magnitude. */
+DIT_INTERNAL void diti_dora_apply_row(const diti_lora_module *module, uint32_t row, double weight, float *values);
 /* No value of either is larger. */
 DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down);
 
@@ -121,6 +126,7 @@ typedef struct diti_lora {
     size_t adapter_count, adapter_capacity;
     float *scales; /* at weight 1 */
     uint32_t scale_count;
+    const diti_lora_module *merged; /* one that fits and can only be merged, in a dry run; NULL: none */
     uint32_t modules, dense; /* modules that fit, and those of them whose delta is a whole matrix */
     diti_weights weights;
 } diti_lora;
@@ -140,7 +146,8 @@ DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const dit
 typedef struct diti_lora_merge { /* rows of a stored tensor */
     const diti_stored_tensor *tensor;
     uint32_t row, rows, first; /* rows [row, row + rows) get the module's from first on */
-    const diti_lora_module *module;
+    diti_lora_module *module;
+    uint32_t file; /* its number */
     double weight;
 } diti_lora_merge;
 typedef struct diti_lora_merges {
@@ -149,12 +156,15 @@ typedef struct diti_lora_merges {
     float weights[DITI_LORA_MERGES];
     dit_role of[DITI_LORA_MERGES]; /* DIT_ROLE_TRANSFORMER_2: for that expert alone */
     uint32_t count;
-    diti_lora_merge *list; /* by address of tensor */
+    diti_lora_merge *list; /* by address of tensor, then by file: DoRA changes what is there, too */
     size_t list_count, list_capacity;
 } diti_lora_merges;
 /* Notes what is added to a component's stored tensors; the values of these modules stay in memory. */
 DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_role part, const diti_weights *weights,
                                                dit_error *err);
+/* Measures the columns that DoRA scales, by reading the weights that are noted; once for each module. */
+DIT_INTERNAL dit_result diti_lora_merges_measure(diti_lora_merges *merges, const diti_checkpoint *checkpoint,
+                                                 dit_error *err);
 DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor);
 /* values [columns] of a row of the tensor. */
 DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,

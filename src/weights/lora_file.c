@@ -37,9 +37,10 @@ static const diti_lora_ending diti_lora_endings[] = {
     {".lokr_w2_a", DITI_LOKR_2A},
     {".lokr_w2_b", DITI_LOKR_2B},
     {".alpha", DITI_LORA_ALPHA},
-    {".dora_scale", DITI_LORA_REFUSED},
-    {".lora_magnitude_vector", DITI_LORA_REFUSED},
-    {".lora_magnitude_vector.weight", DITI_LORA_REFUSED},
+    {".dora_scale", DITI_LORA_MAGNITUDE},
+    {".lora_magnitude_vector", DITI_LORA_MAGNITUDE},
+    {".lora_magnitude_vector.weight", DITI_LORA_MAGNITUDE},
+    {".lora_magnitude_vector.default.weight", DITI_LORA_MAGNITUDE},
     {".hada_t1", DITI_LORA_REFUSED},
     {".hada_t2", DITI_LORA_REFUSED},
     {".lokr_t2", DITI_LORA_REFUSED},
@@ -276,6 +277,23 @@ static bool diti_lora_has(const diti_lora_module *module, diti_lora_slot first, 
     return false;
 }
 
+/* A magnitude for each row, or for each channel of the input; where these are as many, one for each row. */
+static dit_result diti_dora_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    const diti_stored_tensor *tensor = module->tensors[DITI_LORA_MAGNITUDE];
+    uint64_t count = tensor ? diti_stored_tensor_elements(tensor) : 0;
+    bool flat = tensor && tensor->rank == 1;
+    if (!tensor) return DIT_OK;
+    if (tensor->rank && count == module->rows && tensor->shape[0] == module->rows) return DIT_OK;
+    if (module->kind == DITI_KIND_DIFF || !tensor->rank || !count || count > module->columns ||
+        module->columns % count || (!flat && (tensor->shape[0] != 1 || tensor->shape[1] != count)))
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: tensor %.200s has magnitudes that are neither of %u rows nor of %u columns",
+                         diti_checkpoint_name(file->checkpoint), tensor->name, (unsigned)module->rows,
+                         (unsigned)module->columns);
+    module->share = module->columns / (uint32_t)count;
+    return DIT_OK;
+}
+
 static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
     bool lora = diti_lora_has(module, DITI_LORA_DOWN, DITI_LORA_UP);
     bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
@@ -284,11 +302,11 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     if (module->tensors[DITI_LORA_REFUSED])
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: tensor %.200s: DoRA, Tucker factors and biases of a factor are not supported; merge this adapter "
-            "into the model with the program that trained it",
+            "%s: tensor %.200s: Tucker factors and biases of a factor are not supported; merge this adapter into the "
+            "model with the program that trained it",
             diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
     if (!lora && !loha && !lokr && !diff)
-        return diti_lora_refuse(file, module->tensors[DITI_LORA_ALPHA], err, "a module without any factors");
+        return diti_lora_refuse(file, diti_lora_any(module), err, "a module without any factors");
     if (lora + loha + lokr + diff > 1)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: module %.200s has factors of more than one kind of adapter",
                          diti_checkpoint_name(file->checkpoint), module->name);
@@ -428,6 +446,7 @@ static dit_result diti_lora_fill(diti_lora_file *file, const dit_source *source,
     DITI_TRY(diti_lora_sort(file, err));
     for (i = 0; i < file->module_count; i++) {
         DITI_TRY(diti_lora_shape(file, &file->modules[i], err));
+        DITI_TRY(diti_dora_shape(file, &file->modules[i], err));
         DITI_TRY(diti_lora_scale(file, &file->modules[i], err));
     }
     if (file->module_count) return DIT_OK;

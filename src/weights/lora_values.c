@@ -61,6 +61,8 @@ DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module 
         diti_free(&file->env, module->values[i]);
         module->values[i] = NULL;
     }
+    diti_free(&file->env, module->norms);
+    module->norms = NULL;
 }
 
 /* --- rows --- */
@@ -101,6 +103,22 @@ DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row
             for (c = 0; c < module->columns2; c++)
                 out[(size_t)k * module->columns2 + c] += (float)(scale * (double)one[k] * (double)two[c]);
     }
+}
+
+DIT_INTERNAL void diti_dora_apply_row(const diti_lora_module *module, uint32_t row, double weight, float *values) {
+    const float *magnitudes = module->values[DITI_LORA_MAGNITUDE];
+    const double least = 1.1920928955078125e-7; /* added to norms: the distance from 1 to the next F32 */
+    double sum = 0, factor = 0;
+    uint32_t c;
+    diti_lora_add_row(module, row, 1, values);
+    for (c = 0; c < module->columns; c++) sum += (double)values[c] * (double)values[c];
+    for (c = 0; c < module->columns; c++) {
+        uint32_t k = module->share ? c / module->share : row;
+        if (module->share ? c % module->share == 0 : c == 0)
+            factor = (double)magnitudes[k] / (sqrt(module->share ? module->norms[k] : sum) + least);
+        values[c] = (float)((weight * factor + 1 - weight) * (double)values[c]);
+    }
+    if (weight != 1) diti_lora_add_row(module, row, weight - 1, values); /* the share of the weight as it was */
 }
 
 /* --- two thin matrices --- */

@@ -82,6 +82,8 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *smooth;      /* factors that the columns are divided by first; NULL: none */
     const struct diti_lora_merges *merges; /* added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
+/* The values of a row without merges; the tensor may be of any type. */
+DIT_INTERNAL dit_result diti_i8_floats(const diti_i8_source *source, uint32_t index, float *values, dit_error *err);
 /* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                      dit_error *err);

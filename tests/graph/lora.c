@@ -15,7 +15,17 @@ static bool by_need; /* matrices are read when their products are planned */
 
 /* --- a layer, and what adapters add to it --- */
 
-typedef enum adapter_kind { LORA, LOHA, LOKR_LEFT, LOKR_RIGHT, LOKR_BOTH, LOKR_WHOLE } adapter_kind;
+typedef enum adapter_kind {
+    LORA,
+    LOHA,
+    LOKR_LEFT,
+    LOKR_RIGHT,
+    LOKR_BOTH,
+    LOKR_WHOLE,
+    DORA_ROWS, /* a LoRA with magnitudes of rows */
+    DORA_COLUMNS,
+    DOHA /* a LoHa with magnitudes of columns */
+} adapter_kind;
 typedef struct adapter {
     adapter_kind kind;
     uint32_t rank;
@@ -128,20 +138,46 @@ static double *lokr_delta(bench *b, lora_file *file, const adapter *a, uint64_t 
     return delta;
 }
 
+/* w + weight * (magnitude * (w + delta) / |w + delta| - w), the length that of a row or of a column. */
+static void add_magnitudes(bench *b, lora_file *file, const adapter *a, const double *delta, double scale) {
+    bool rows = a->kind == DORA_ROWS;
+    uint32_t count = rows ? b->rows : b->columns, across = rows ? b->columns : b->rows, i, k;
+    float *magnitudes = matrix_of(
+        file, a->kind == DOHA ? "lora_unet_block_layer.dora_scale" : "transformer.block.layer.dora_scale",
+        rows ? count : 1, rows ? 1 : count, 2, 5);
+    for (i = 0; i < count; i++) {
+        double sum = 0;
+        for (k = 0; k < across; k++) {
+            size_t at = rows ? (size_t)i * b->columns + k : (size_t)k * b->columns + i;
+            sum += (b->w[at] + scale * delta[at]) * (b->w[at] + scale * delta[at]);
+        }
+        for (k = 0; k < across; k++) {
+            size_t at = rows ? (size_t)i * b->columns + k : (size_t)k * b->columns + i;
+            double made = (double)magnitudes[i] * (b->w[at] + scale * delta[at]) / sqrt(sum);
+            b->w[at] += (double)a->weight * (made - b->w[at]);
+        }
+    }
+    free(magnitudes);
+}
+
 static void add_adapter(bench *b, const adapter *a) {
     lora_file *file = &b->files[b->count];
     uint64_t seed = 77 + b->count;
     double scale = a->alpha != 0 && a->kind != LOKR_WHOLE ? a->alpha / a->rank : 1;
-    double *delta = a->kind == LORA   ? lora_delta(b, file, a, seed)
-                    : a->kind == LOHA ? loha_delta(b, file, a, seed)
-                                      : lokr_delta(b, file, a, seed);
+    bool pair = a->kind == LORA || a->kind == DORA_ROWS || a->kind == DORA_COLUMNS;
+    bool loha = a->kind == LOHA || a->kind == DOHA;
+    double *delta = pair   ? lora_delta(b, file, a, seed)
+                    : loha ? loha_delta(b, file, a, seed)
+                           : lokr_delta(b, file, a, seed);
     if (a->alpha != 0)
         lora_file_number(file,
-                         a->kind == LORA   ? "transformer.block.layer.alpha"
-                         : a->kind == LOHA ? "lora_unet_block_layer.alpha"
-                                           : "lycoris_block_layer.alpha",
+                         pair   ? "transformer.block.layer.alpha"
+                         : loha ? "lora_unet_block_layer.alpha"
+                                : "lycoris_block_layer.alpha",
                          a->alpha);
-    for (size_t i = 0; i < (size_t)b->rows * b->columns; i++) b->w[i] += (double)a->weight * scale * delta[i];
+    if (a->kind >= DORA_ROWS) add_magnitudes(b, file, a, delta, scale);
+    for (size_t i = 0; i < (size_t)b->rows * b->columns && a->kind < DORA_ROWS; i++)
+        b->w[i] += (double)a->weight * scale * delta[i];
     free(delta);
     b->count++;
 }
@@ -218,7 +254,8 @@ static bool bench_begin(bench *b, uint32_t rows, uint32_t columns, const adapter
         b->merges.weights[i] = adapters[i].weight;
     }
     if (!CHECK_MESSAGE(diti_lora_merges_match(&b->merges, DIT_ROLE_TRANSFORMER, &b->weights, &err) == DIT_OK, "%s",
-                       err.message))
+                       err.message) ||
+        !CHECK_MESSAGE(diti_lora_merges_measure(&b->merges, b->checkpoint, &err) == DIT_OK, "%s", err.message))
         return false;
     diti_weights_free(device, &env, &b->weights);
     return CHECK_MESSAGE(load_base(b, type, &b->merges) == DIT_OK, "%s", err.message);
@@ -470,6 +507,38 @@ static void test_wide(void) {
     bench_end(&b);
 }
 
+/* DoRA is merged, after other adapters and before them, and refused beside the weights. */
+static void test_dora(void) {
+    static const adapter sets[][MOST_LORAS] = {{{DORA_ROWS, 5, 2, 1}, {LORA, 4, 2, 0.5f}, {DORA_COLUMNS, 3, 0, 0.7f}},
+                                               {{DOHA, 2, 3, 1}, {DORA_COLUMNS, 4, 2, -0.4f}, {DORA_ROWS, 2, 0, 0.3f}}};
+    bench b;
+    for (size_t s = 0; s < DITI_COUNT(sets); s++) {
+        if (bench_begin(&b, 37, 20, sets[s], MOST_LORAS, DIT_TYPE_STORED, true))
+            check_product(&b, &products[0], 7, "DoRA", s);
+        bench_end(&b);
+    }
+    memset(&b, 0, sizeof b);
+    b.rows = 12;
+    b.columns = 8;
+    b.w = calloc(96, sizeof *b.w);
+    b.bias = calloc(12, sizeof *b.bias);
+    free(matrix_of(&b.base, "block.layer.weight", 12, 8, 0.3, 1));
+    free(matrix_of(&b.base, "block.layer.bias", 1, 12, 0.3, 1));
+    add_adapter(&b, &sets[0][0]);
+    dit_source source = lora_file_source(&b.base);
+    diti_lora_matches matches = DITI_ZERO;
+    diti_lora_scope scope = {DIT_ROLE_TRANSFORMER, &b.weights};
+    if (CHECK(diti_checkpoint_open(&env, &source, &b.checkpoint, &err) == DIT_OK) && open_files(&b) &&
+        CHECK(load_base(&b, DIT_TYPE_STORED, NULL) == DIT_OK) &&
+        CHECK(diti_lora_match_scopes(b.opened[0], &scope, 1, &matches, &err) == DIT_OK))
+        CHECK_MESSAGE(diti_lora_load(device, &env, b.opened[0], &matches, false, &b.loras[0], &err) ==
+                              DIT_ERROR_UNSUPPORTED_MODEL &&
+                          strstr(err.message, "block.layer is DoRA") && strstr(err.message, "--lora-merge"),
+                      "%s", err.message);
+    diti_free(&env, matches.list);
+    bench_end(&b);
+}
+
 /* Beside int8 rows the LoRA's part is as exact as beside floats. */
 static void test_int8(void) {
     static const adapter two[] = {{LORA, 4, 2, 1}, {LOKR_WHOLE, 1, 0, -0.5f}};
@@ -557,11 +626,21 @@ static void refuse(lora_file *file, const char *words) {
     lora_file_free(file);
 }
 
+static dit_result read_all(lora_file *made) {
+    diti_lora_file *file = NULL;
+    dit_source source = lora_file_source(made);
+    dit_result result = diti_lora_open(&env, &source, &file, &err);
+    for (size_t i = 0; result == DIT_OK && i < file->module_count; i++)
+        result = diti_lora_read(file, &file->modules[i], &err);
+    diti_lora_close(file);
+    return result;
+}
+
 static void test_broken_files(void) {
     lora_file file = DITI_ZERO;
     dit_source source;
     size_t size;
-    const float two[2] = {1, 2};
+    const float two[2] = {1, 2}, bad[2] = {1, INFINITY};
     const uint64_t shape[1] = {2};
     lora_file_matrix(&file, "x.lora_A.weight", 4, 8, 1, 1);
     refuse(&file, "x.lora_A.weight: the other half");
@@ -575,8 +654,21 @@ static void test_broken_files(void) {
     lora_file_bytes(&file, "transformer.x.alpha", "F32", shape, 1, two, sizeof two);
     refuse(&file, "alpha is one number");
     lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
-    lora_file_matrix(&file, "transformer.x.dora_scale", 8, 1, 1, 1);
-    refuse(&file, "transformer.x.dora_scale: DoRA");
+    lora_file_matrix(&file, "transformer.x.lora_mid.weight", 4, 4, 1, 1);
+    refuse(&file, "transformer.x.lora_mid.weight: Tucker factors");
+    lora_file_pair(&file, "x", 8, 6, 4, 1, 1);
+    lora_file_matrix(&file, "transformer.x.dora_scale", 1, 5, 1, 1);
+    refuse(&file, "transformer.x.dora_scale has magnitudes that are neither of 8 rows nor of 6 columns");
+    lora_file_matrix(&file, "x.dora_scale", 8, 1, 1, 1);
+    refuse(&file, "x.dora_scale: a module without any factors");
+    lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
+    lora_file_matrix(&file, "transformer.x.diff", 8, 8, 1, 1);
+    refuse(&file, "more than one kind");
+    lora_file_number(&file, "x.diff_b", 1);
+    refuse(&file, "x.diff_b: neither a vector nor a matrix");
+    lora_file_bytes(&file, "x.norm.diff", "F32", shape, 1, bad, sizeof bad);
+    CHECK(read_all(&file) == DIT_ERROR_BAD_FILE && strstr(err.message, "x.norm.diff holds values that are not finite"));
+    lora_file_free(&file);
     lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
     lora_file_matrix(&file, "transformer.x.lokr_w1", 2, 2, 1, 1);
     refuse(&file, "more than one kind");
@@ -700,6 +792,7 @@ int main(void) {
         printf("%s on %s\n", rungs[i], diti_rung_name(device->rung));
         test_products();
         test_wide();
+    test_dora();
         test_int8();
         if (!i) test_modules();
         if (!i) test_need();
