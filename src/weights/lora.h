@@ -114,8 +114,8 @@ typedef struct diti_adapter { /* all that a LoRA adds to a weight */
     const char *weight;       /* diti_weight.name: this very string */
     uint32_t scale;           /* first of its columns among the LoRA's scales: one for each row of down or, without
                                  down, of the weight */
-    uint32_t values;          /* the weight is a vector: the scales are what is added to so many of its values; else 0 */
-    diti_weight down;         /* [rank, columns]; no parts: up reads x itself */
+    uint32_t values;  /* the weight is a vector: the scales are what is added to so many of its values; else 0 */
+    diti_weight down; /* [rank, columns]; no parts: up reads x itself */
     diti_adapter_part *parts;
     uint32_t part_count;
 } diti_adapter;
@@ -127,7 +127,7 @@ typedef struct diti_lora {
     float *scales; /* at weight 1 */
     uint32_t scale_count;
     const diti_lora_module *merged; /* one that fits and can only be merged, in a dry run; NULL: none */
-    uint32_t modules, dense; /* modules that fit, and those of them whose delta is a whole matrix */
+    uint32_t modules, dense;        /* modules that fit, and those of them whose delta is a whole matrix */
     diti_weights weights;
 } diti_lora;
 /* Makes what a file adds by these matches. measures: nothing is made on the device, and weights.bytes tells what would

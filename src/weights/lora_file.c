@@ -286,10 +286,9 @@ static dit_result diti_dora_shape(const diti_lora_file *file, diti_lora_module *
     if (tensor->rank && count == module->rows && tensor->shape[0] == module->rows) return DIT_OK;
     if (module->kind == DITI_KIND_DIFF || !tensor->rank || !count || count > module->columns ||
         module->columns % count || (!flat && (tensor->shape[0] != 1 || tensor->shape[1] != count)))
-        return diti_fail(err, DIT_ERROR_BAD_FILE,
-                         "%s: tensor %.200s has magnitudes that are neither of %u rows nor of %u columns",
-                         diti_checkpoint_name(file->checkpoint), tensor->name, (unsigned)module->rows,
-                         (unsigned)module->columns);
+        return diti_fail(
+            err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s has magnitudes that are neither of %u rows nor of %u columns",
+            diti_checkpoint_name(file->checkpoint), tensor->name, (unsigned)module->rows, (unsigned)module->columns);
     module->share = module->columns / (uint32_t)count;
     return DIT_OK;
 }

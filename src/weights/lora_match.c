@@ -5,6 +5,7 @@
 typedef struct diti_lora_name { /* a target under one of its names, with underscores for dots */
     const char *text;
     const diti_target *target;
+    uint32_t names; /* who calls it so: DITI_NAMES_DIFFUSERS and _ORIGINAL */
 } diti_lora_name;
 typedef struct diti_lora_names {
     diti_env env;
@@ -12,6 +13,7 @@ typedef struct diti_lora_names {
     size_t count, capacity;
     char *memory; /* behind all texts */
     size_t used, size;
+    uint32_t preferred; /* whose names a file has, where one name means different modules to both */
 } diti_lora_names;
 
 #define DITI_LORA_NAME 256u
@@ -21,12 +23,13 @@ static void diti_lora_underscore(char *text) {
         if (*text == '.') *text = '_';
 }
 
-static bool diti_lora_names_add(diti_lora_names *names, const diti_target *target, const char *name) {
+static bool diti_lora_names_add(diti_lora_names *names, const diti_target *target, const char *name, uint32_t who) {
     size_t length = strlen(name) + 1;
     if (length > names->size - names->used || names->count == names->capacity) return false;
     memcpy(names->memory + names->used, name, length);
     diti_lora_underscore(names->memory + names->used);
     names->list[names->count].text = names->memory + names->used;
+    names->list[names->count].names = who;
     names->list[names->count++].target = target;
     names->used += length;
     return true;
@@ -63,9 +66,13 @@ static dit_result diti_lora_names_make(const diti_env *env, const diti_weights *
     for (i = 0; i < weights->target_count; i++) {
         const diti_target *target = &weights->targets[i];
         name = diti_lora_original(weights, target, original);
-        if (target->names & DITI_NAMES_DIFFUSERS) diti_lora_names_add(names, target, target->module);
-        if (name && !((target->names & DITI_NAMES_DIFFUSERS) && diti_equal(name, target->module)))
-            diti_lora_names_add(names, target, name);
+        if (name && (target->names & DITI_NAMES_DIFFUSERS) && diti_equal(name, target->module)) {
+            diti_lora_names_add(names, target, name, DITI_NAMES_ALL);
+            continue;
+        }
+        if (target->names & DITI_NAMES_DIFFUSERS)
+            diti_lora_names_add(names, target, target->module, DITI_NAMES_DIFFUSERS);
+        if (name) diti_lora_names_add(names, target, name, DITI_NAMES_ORIGINAL);
     }
     diti_sort(names->list, names->count, sizeof *names->list, diti_lora_name_order);
     return DIT_OK;
@@ -91,6 +98,38 @@ static size_t diti_lora_names_find(const diti_lora_names *names, const char *tex
     return low;
 }
 
+/* The entries of a module's name; false: none. */
+static bool diti_lora_names_of(const diti_lora_names *names, const diti_lora_module *module, size_t *first,
+                               size_t *end) {
+    char name[DITI_LORA_NAME];
+    if (!diti_format(name, sizeof name, "%s", module->name)) return false; /* longer than any of a model */
+    diti_lora_underscore(name);
+    *first = diti_lora_names_find(names, name, end);
+    return *first < *end;
+}
+
+/* Whose names a file has is told by those of its modules that only diffusers or only the original uses. HunyuanDiT's
+   norm2 is the original's norm3, and the other way round. */
+static uint32_t diti_lora_names_preferred(const diti_lora_names *names, const diti_lora_file *file, dit_role part) {
+    size_t i, k, end, diffusers = 0, original = 0;
+    for (k = 0; k < file->module_count; k++) {
+        uint32_t who = 0;
+        if (file->modules[k].part != part || !diti_lora_names_of(names, &file->modules[k], &i, &end)) continue;
+        for (; i < end; i++) who |= names->list[i].names;
+        diffusers += who == DITI_NAMES_DIFFUSERS;
+        original += who == DITI_NAMES_ORIGINAL;
+    }
+    return original > diffusers ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS;
+}
+
+/* Leaves the entries that a module can mean: matrices or vectors, and of two code bases the file's. */
+static bool diti_lora_name_means(const diti_lora_names *names, const diti_lora_module *module, size_t index,
+                                 bool preferred) {
+    const diti_target *target = names->list[index].target;
+    return target->bias == module->bias && (!target->vector || module->kind == DITI_KIND_DIFF) &&
+           (!preferred || (names->list[index].names & names->preferred));
+}
+
 static dit_result diti_lora_wrong_shape(const diti_lora_file *file, const diti_lora_module *module,
                                         const diti_target *target, dit_error *err) {
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -107,18 +146,15 @@ static bool diti_lora_target_fits(const diti_lora_module *module, const diti_tar
 
 static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_module *module,
                                          const diti_lora_names *names, diti_lora_matches *out, dit_error *err) {
-    char name[DITI_LORA_NAME];
-    size_t i, end;
+    size_t first, i, end;
     uint32_t rows = 0, all = 0;
-    if (!diti_format(name, sizeof name, "%s", module->name)) return DIT_OK; /* longer than any of a model */
-    diti_lora_underscore(name);
-    i = diti_lora_names_find(names, name, &end);
-    if (i == end) return DIT_OK;
-    for (; i < end; i++) {
+    bool preferred = false;
+    if (!diti_lora_names_of(names, module, &first, &end)) return DIT_OK;
+    for (i = first; i < end; i++) preferred = preferred || diti_lora_name_means(names, module, i, true);
+    for (i = first; i < end; i++) {
         const diti_target *target = names->list[i].target;
-        if (target->bias != module->bias || (target->vector && module->kind != DITI_KIND_DIFF)) continue;
-        if (!diti_lora_target_fits(module, target))
-            return diti_lora_wrong_shape(file, module, target, err);
+        if (!diti_lora_name_means(names, module, i, preferred)) continue;
+        if (!diti_lora_target_fits(module, target)) return diti_lora_wrong_shape(file, module, target, err);
         if (!diti_grow(&file->env, (void **)&out->list, &out->capacity, out->count, sizeof *out->list))
             return diti_fail_memory(err, "modules of a LoRA");
         out->list[out->count].module = module;
@@ -150,6 +186,7 @@ DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_
     for (i = 0; i < count && result >= 0; i++) {
         diti_lora_names names;
         result = diti_lora_names_make(&file->env, scopes[i].weights, &names, err);
+        if (result >= 0) names.preferred = diti_lora_names_preferred(&names, file, scopes[i].part);
         for (k = 0; k < file->module_count && result >= 0; k++)
             if (file->modules[k].part == scopes[i].part)
                 result = diti_lora_match_module(file, &file->modules[k], &names, out, err);

@@ -153,8 +153,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats) {
         dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
         uint32_t i;
-        if (result >= 0 && upload->merges)
-            diti_lora_merges_add_vector(upload->merges, upload->tensor, (float *)out);
+        if (result >= 0 && upload->merges) diti_lora_merges_add_vector(upload->merges, upload->tensor, (float *)out);
         for (i = 0; i < upload->floats && result >= 0 && upload->added != 0; i++) ((float *)out)[i] += upload->added;
         if (result >= 0 && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
             return diti_smooth_fail(checkpoint, upload->tensor, err);

@@ -142,9 +142,9 @@ static double *lokr_delta(bench *b, lora_file *file, const adapter *a, uint64_t 
 static void add_magnitudes(bench *b, lora_file *file, const adapter *a, const double *delta, double scale) {
     bool rows = a->kind == DORA_ROWS;
     uint32_t count = rows ? b->rows : b->columns, across = rows ? b->columns : b->rows, i, k;
-    float *magnitudes = matrix_of(
-        file, a->kind == DOHA ? "lora_unet_block_layer.dora_scale" : "transformer.block.layer.dora_scale",
-        rows ? count : 1, rows ? 1 : count, 2, 5);
+    float *magnitudes =
+        matrix_of(file, a->kind == DOHA ? "lora_unet_block_layer.dora_scale" : "transformer.block.layer.dora_scale",
+                  rows ? count : 1, rows ? 1 : count, 2, 5);
     for (i = 0; i < count; i++) {
         double sum = 0;
         for (k = 0; k < across; k++) {
@@ -792,7 +792,7 @@ int main(void) {
         printf("%s on %s\n", rungs[i], diti_rung_name(device->rung));
         test_products();
         test_wide();
-    test_dora();
+        test_dora();
         test_int8();
         if (!i) test_modules();
         if (!i) test_need();

@@ -238,8 +238,8 @@ static const float *random_floats(uint64_t count, uint64_t seed) {
     return values;
 }
 
-/* Tensors that both LoRAs here change: all vectors and tables, by turns in the names of ComfyUI and of LyCORIS, and some
-   matrices. */
+/* Tensors that both LoRAs here change: all vectors and tables, by turns in the names of ComfyUI and of LyCORIS, and
+   some matrices. */
 static bool is_changed(const diti_stored_tensor *tensor, uint32_t index, char *name, size_t size) {
     bool bias = diti_ends_with(tensor->name, ".bias"), weight = diti_ends_with(tensor->name, ".weight");
     const char *ending = bias ? index % 2 ? ".diff_b" : ".b_norm" : index % 2 ? ".diff" : ".w_norm";
