@@ -488,6 +488,23 @@ static bool add_tokenizers(app *a) {
     return a->part_count > before;
 }
 
+/* LoRAs that cannot be computed beside the weights are merged without --lora-merge, too. */
+static bool merge_loras(app *a) {
+    dit_lora_info info;
+    uint32_t i, number = 0;
+    bool merges = false;
+    for (i = 0; i < a->part_count; i++) {
+        if (a->parts[i].role != DIT_ROLE_LORA || dit_model_lora(a->headers, number++, &info) != DIT_OK ||
+            !info.only_merged)
+            continue;
+        a->parts[i].merge = merges = true;
+        if (!a->o.quiet)
+            fprintf(stderr, "dit: LoRA %s is DoRA, which is merged into the weights, as --lora-merge does\n",
+                    info.name);
+    }
+    return merges;
+}
+
 /* Reads the model's headers only. what: goes before a failure; NULL: nothing. */
 static int open_headers(app *a, const char *what) {
     dit_model_desc desc = describe_model(a);
@@ -501,10 +518,13 @@ static int open_headers(app *a, const char *what) {
         if (a->info.parameters[role]) a->info.missing &= ~(1u << role);
     if (a->o.conditioning) a->info.missing &= ~(TEXT_PARTS | TOKENIZERS);
     if (a->o.encode_prompt) a->info.missing &= TEXT_PARTS | TOKENIZERS;
-    if (!add_tokenizers(a)) return EXIT_GOOD;
+    if (add_tokenizers(a))
+        what = "there is no tokenizer (--tokenizer names one), and the usual one does not do";
+    else if (!merge_loras(a))
+        return EXIT_GOOD;
     dit_model_destroy(a->headers);
     a->headers = NULL;
-    return open_headers(a, "there is no tokenizer (--tokenizer names one), and the usual one does not do");
+    return open_headers(a, what);
 }
 
 /* ---- Clips ---- */

@@ -650,6 +650,28 @@ static void test_references(void) {
     free(again);
 }
 
+/* A DoRA for a layer of the model: its rows are nearly as they were, and all of length 3. */
+static void store_dora(const char *path) {
+    enum { ROWS = 48, COLUMNS = 48, RANK = 1 };
+    static const char header[] = "{\"transformer.transformer_blocks.0.attn1.to_out.0.lora_A.weight\":"
+                                 "{\"dtype\":\"F32\",\"shape\":[1,48],\"data_offsets\":[0,192]},"
+                                 "\"transformer.transformer_blocks.0.attn1.to_out.0.lora_B.weight\":"
+                                 "{\"dtype\":\"F32\",\"shape\":[48,1],\"data_offsets\":[192,384]},"
+                                 "\"transformer.transformer_blocks.0.attn1.to_out.0.dora_scale\":"
+                                 "{\"dtype\":\"F32\",\"shape\":[48,1],\"data_offsets\":[384,576]}}";
+    static unsigned char bytes[8 + sizeof header - 1 + 4 * (COLUMNS * RANK + 2 * ROWS)];
+    float value = 0.01f;
+    size_t i;
+    bytes[0] = (unsigned char)((sizeof header - 1) & 255);
+    bytes[1] = (unsigned char)((sizeof header - 1) >> 8);
+    memcpy(bytes + 8, header, sizeof header - 1);
+    for (i = 0; i < COLUMNS * RANK + 2 * ROWS; i++) {
+        if (i == COLUMNS * RANK + ROWS) value = 3;
+        memcpy(bytes + 8 + sizeof header - 1 + 4 * i, &value, sizeof value);
+    }
+    store(path, bytes, sizeof bytes);
+}
+
 static void test_loras(void) {
     static const char lora[] = "tests/fixtures/lora_pixart_sigma/lora";
     static const char *const wrong[] = {"nan", "inf", "1e30", "99999", "-1000", "2,5", "abc", ""};
@@ -671,6 +693,12 @@ static void test_loras(void) {
     check_told(merged, "LoRA merged: ");
     o = RUN("--repeat-from", option, "-m", MODEL, "-q", "--lora-dir", "tests/fixtures/lora_pixart_sigma", "-o", again);
     CHECK_MESSAGE(o.code == 0 && same_pixels(option, again), "%s", o.err);
+    store_dora(in_work("dora.safetensors"));
+    o = RUN(QUICK, "--lora", (char *)in_work("dora.safetensors"), "-o", again);
+    CHECK_MESSAGE(o.code == 0 && !same_pixels(plain, again) && strstr(o.err, "LoRA dora is DoRA, which is merged"),
+                  "%s", o.err);
+    o = RUN(QUICK, "-q", "--lora", (char *)in_work("dora.safetensors"), "--lora-merge", "-o", merged);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(merged, again), "%s", o.err);
     check_refusal(RUN(QUICK, "--lora", "missing:0.5", "-o", again), 3, "missing");
     check_refusal(RUN(QUICK, "-q", "--lora", "tests/fixtures/lora_zimage/peft.safetensors", "-o", again), 3,
                   "the adapter is for another model");
