@@ -407,6 +407,80 @@ static void test_encoders_of_adapters(void) {
     }
 }
 
+static void small_wan(real_file *file) { real_wan(file, 256, 1, 512, 36, 16, 1280); }
+
+/* A step-distillation LoRA of Wan as lightx2v writes it: pairs, and differences of biases, norms, tables and the
+   patches' weight. All of them fit a file in either naming; a bias that the model lacks is refused. */
+static void test_distilled_wan(void) {
+    static const struct {
+        const char *name;
+        uint64_t rows, columns;
+    } tensors[] = {{"blocks.0.self_attn.q.lora_down.weight", 4, 256},
+                   {"blocks.0.self_attn.q.lora_up.weight", 256, 4},
+                   {"blocks.0.self_attn.q.diff_b", 256, 0},
+                   {"blocks.0.self_attn.v.diff_b", 256, 0},
+                   {"blocks.0.self_attn.norm_q.diff", 256, 0},
+                   {"blocks.0.self_attn.norm_k.diff", 256, 0},
+                   {"blocks.0.norm3.diff", 256, 0},
+                   {"blocks.0.norm3.diff_b", 256, 0},
+                   {"blocks.0.cross_attn.k_img.diff_b", 256, 0},
+                   {"blocks.0.cross_attn.norm_k_img.diff", 256, 0},
+                   {"blocks.0.ffn.0.diff_b", 512, 0},
+                   {"blocks.0.diff_m", 6, 256},
+                   {"head.diff_m", 2, 256},
+                   {"head.head.diff", 64, 256},
+                   {"head.head.diff_b", 64, 0},
+                   {"patch_embedding.diff", 256, 144},
+                   {"patch_embedding.diff_b", 256, 0},
+                   {"img_emb.proj.0.diff", 1280, 0},
+                   {"img_emb.proj.4.diff_b", 256, 0},
+                   {"text_embedding.0.diff_b", 256, 0},
+                   {"time_projection.1.diff_b", 6 * 256, 0}};
+    uint32_t i, k;
+    for (i = 0; i < 6; i++) { /* beside, merged, and with too much; both namings */
+        real_file file = {0};
+        lora_file lora = {0};
+        dit_component component = {{0}, DIT_ROLE_LORA, 0, i / 2 == 1, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_lora_info info = {0};
+        dit_error err = {0};
+        dit_result result;
+        char name[112];
+        file.type = DIT_TYPE_F16;
+        file.original = i % 2;
+        small_wan(&file);
+        for (k = 0; k < DITI_COUNT(tensors); k++) {
+            uint64_t rows = tensors[k].rows, columns = tensors[k].columns;
+            float *zeros = (float *)calloc((size_t)(rows * (columns ? columns : 1)), sizeof *zeros);
+            uint64_t shape[2];
+            shape[0] = rows, shape[1] = columns;
+            snprintf(name, sizeof name, "diffusion_model.%s", tensors[k].name);
+            lora_file_bytes(&lora, name, "F32", shape, columns ? 2 : 1, zeros,
+                            (size_t)(rows * (columns ? columns : 1)) * sizeof *zeros);
+            free(zeros);
+        }
+        if (i / 2 == 2) lora_file_matrix(&lora, "diffusion_model.blocks.0.self_attn.norm_q.diff_b", 256, 1, 0.1, 1);
+        component.source = lora_file_source(&lora);
+        desc.source = real_source(&file);
+        desc.components = &component;
+        desc.component_count = 1;
+        desc.dry_run = true;
+        result = dit_model_load(NULL, &desc, &model, &err);
+        if (i / 2 == 2)
+            CHECK_MESSAGE(result == DIT_ERROR_UNSUPPORTED_MODEL &&
+                              strstr(err.message, "norm_q.diff_b changes a bias, and the model's layer has none"),
+                          "%s", err.message);
+        else if (CHECK_MESSAGE(result == DIT_OK, "%s", err.message))
+            CHECK_MESSAGE(dit_model_lora(model, 0, &info) == DIT_OK && info.modules == DITI_COUNT(tensors) - 1 &&
+                              !info.left_out && !info.only_merged,
+                          "%u: %u modules, %u left out: %s", i, info.modules, info.left_out, info.first_left_out);
+        dit_model_destroy(model);
+        lora_file_free(&lora);
+        real_free(&file);
+    }
+}
+
 /* ---- named clips ---- */
 
 /* Wan 14B, 81 frames of 1280 x 720: 75,600 tokens of one branch of guidance. Activations are the residual stream in
@@ -958,6 +1032,7 @@ int main(int argc, char **argv) {
     test_pipelines();
     test_named_encoders();
     test_encoders_of_adapters();
+    test_distilled_wan();
     test_named_clip();
     test_decoder_memory();
     fflush(stdout);
