@@ -145,7 +145,7 @@ static dit_result diti_lora_add(dit_model *model, uint32_t number, dit_error *er
     diti_lora_count(file, &entry->info);
     entry->info.dense = entry->lora->dense;
     entry->info.only_merged = entry->lora->merged != NULL;
-    entry->lora->merged = NULL; /* its file is closed below */
+    entry->lora->merged = NULL; /* the module goes with its file */
     entry->info.bytes = entry->lora->weights.bytes;
     if (entry->info.dense)
         diti_log(

@@ -36,7 +36,7 @@ typedef enum diti_lora_kind {
 typedef struct diti_lora_module {
     const char *name; /* as in the file, without what stands before and behind it; in the checkpoint's memory */
     dit_role part;    /* DIT_ROLE_TRANSFORMER, or a text encoder */
-    bool bias;        /* it is the difference of a bias; the rest of that layer is a module of its own */
+    bool bias;        /* the difference of a bias; the rest of that layer is a module of its own */
     diti_lora_kind kind;
     const diti_stored_tensor *tensors[DITI_LORA_SLOTS];
     uint32_t rows, columns, rank; /* rank: what alpha is divided by; 0: nothing */
@@ -88,7 +88,7 @@ DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_err
 /* --- values (lora_values.c) --- */
 DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err);
 DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module);
-/* What the module adds to value `index` of a vector. */
+/* The difference that a module adds to value `index` of a vector. */
 DIT_INTERNAL float diti_lora_value(const diti_lora_module *module, uint32_t index);
 /* out [columns] += weight * row `row` of what the module adds. */
 DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out);

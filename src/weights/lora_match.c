@@ -5,7 +5,7 @@
 typedef struct diti_lora_name { /* a target under one of its names, with underscores for dots */
     const char *text;
     const diti_target *target;
-    uint32_t names; /* who calls it so: DITI_NAMES_DIFFUSERS and _ORIGINAL */
+    uint32_t names; /* code bases that call it so: DITI_NAMES_DIFFUSERS and _ORIGINAL */
 } diti_lora_name;
 typedef struct diti_lora_names {
     diti_env env;
@@ -13,7 +13,7 @@ typedef struct diti_lora_names {
     size_t count, capacity;
     char *memory; /* behind all texts */
     size_t used, size;
-    uint32_t preferred; /* whose names a file has, where one name means different modules to both */
+    uint32_t preferred; /* the code base of the file, where one name means different modules to both */
 } diti_lora_names;
 
 #define DITI_LORA_NAME 256u

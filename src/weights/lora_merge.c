@@ -77,7 +77,7 @@ DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const dit
     return merges && first < merges->list_count && merges->list[first].tensor == tensor;
 }
 
-/* Those before `end` in the list. */
+/* Entries before `end` in the list are applied. */
 static void diti_lora_merges_add_until(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
                                        size_t end, float *values) {
     size_t i;

@@ -481,6 +481,46 @@ static void test_distilled_wan(void) {
     }
 }
 
+/* Differences of biases that a file has fused and the model in parts, or the other way round. */
+static void test_fused_biases(void) {
+    static const struct {
+        const char *name;
+        uint64_t rows;
+    } tensors[] = {{"lora_unet_double_blocks_0_img_attn_qkv.diff_b", 9216},
+                   {"lora_unet_single_blocks_0_linear1.diff_b", 21504},
+                   {"lora_unet_final_layer_adaLN_modulation_1.diff_b", 6144},
+                   {"transformer.transformer_blocks.1.attn.to_k.diff_b", 3072},
+                   {"transformer.single_transformer_blocks.1.attn.to_v.diff_b", 3072},
+                   {"transformer.single_transformer_blocks.1.proj_mlp.diff_b", 12288},
+                   {"transformer.single_transformer_blocks.1.attn.norm_q.diff", 128}};
+    uint32_t i, k;
+    for (i = 0; i < 2; i++) {
+        real_file file = {0};
+        lora_file lora = {0};
+        dit_component component = {{0}, DIT_ROLE_LORA, 0, false, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_lora_info info = {0};
+        dit_error err = {0};
+        file.type = DIT_TYPE_F16;
+        file.original = i;
+        published_flux_dev(&file);
+        for (k = 0; k < DITI_COUNT(tensors); k++) lora_file_matrix(&lora, tensors[k].name, 1, tensors[k].rows, 0.1, 1);
+        component.source = lora_file_source(&lora);
+        desc.source = real_source(&file);
+        desc.components = &component;
+        desc.component_count = 1;
+        desc.dry_run = true;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message))
+            CHECK_MESSAGE(dit_model_lora(model, 0, &info) == DIT_OK && info.modules == DITI_COUNT(tensors) &&
+                              !info.left_out,
+                          "%u modules, %u left out: %s", info.modules, info.left_out, info.first_left_out);
+        dit_model_destroy(model);
+        lora_file_free(&lora);
+        real_free(&file);
+    }
+}
+
 /* ---- named clips ---- */
 
 /* Wan 14B, 81 frames of 1280 x 720: 75,600 tokens of one branch of guidance. Activations are the residual stream in
@@ -1033,6 +1073,7 @@ int main(int argc, char **argv) {
     test_named_encoders();
     test_encoders_of_adapters();
     test_distilled_wan();
+    test_fused_biases();
     test_named_clip();
     test_decoder_memory();
     fflush(stdout);
