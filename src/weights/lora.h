@@ -147,7 +147,7 @@ typedef struct diti_lora_merge { /* rows of a stored tensor */
     const diti_stored_tensor *tensor;
     uint32_t row, rows, first; /* rows [row, row + rows) get the module's from first on */
     diti_lora_module *module;
-    uint32_t file; /* its number */
+    uint32_t file; /* the number of the module's */
     double weight;
 } diti_lora_merge;
 typedef struct diti_lora_merges {

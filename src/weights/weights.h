@@ -141,7 +141,7 @@ typedef struct diti_weight_tally {
 enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
 typedef struct diti_target {
     char *module;              /* as it is asked for, without ".weight" or ".bias" */
-    bool vector;               /* of numbers: each is a row of one column, whatever shape the tensor has */
+    bool vector;               /* numbers, each a row of one column, whatever shape the tensor has */
     bool bias;                 /* ... and its name ended in ".bias" */
     uint32_t names;            /* code bases that call it so: diffusers; the original, by its key table; or both */
     uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
