@@ -212,28 +212,31 @@ $(LIBRARY): dit.h
 	$(CC) -std=gnu99 $(CFLAGS) -fPIC -fvisibility=hidden '-DDIT_API=__attribute__((visibility("default")))' -DDIT_IMPLEMENTATION \
 	    -shared -Wl,-soname,libdit.so.$(ABI) -Wl,-z,defs -x c $< -x none -o $@ $(LIBS)
 	@ln -sf libdit.so.$(VERSION) build/lib/libdit.so.$(ABI) && ln -sf libdit.so.$(ABI) build/lib/libdit.so
+# Folders may have spaces in their names, and begin with the ~ that some shells leave in PREFIX=~/.local.
+FOLDER   = $(if $(filter ~/%,$(firstword $(PREFIX))),$(patsubst ~/%,$(HOME)/%,$(PREFIX)),$(PREFIX))
+INTO     = '$(DESTDIR)$(FOLDER)'
 install-lib: $(LIBRARY)
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig lib/cmake/dit share/dit)
-	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib
-	cp -P build/lib/libdit.so build/lib/libdit.so.$(ABI) $(DESTDIR)$(PREFIX)/lib
+	install -d $(addprefix $(INTO)/,include lib/pkgconfig lib/cmake/dit share/dit)
+	install -m 644 dit.h $(INTO)/include
+	install -m 755 $(LIBRARY) $(INTO)/lib
+	cp -P build/lib/libdit.so build/lib/libdit.so.$(ABI) $(INTO)/lib
 	@for file in pkgconfig/dit.pc cmake/dit/ditConfig.cmake cmake/dit/ditConfigVersion.cmake; do \
-	    sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),; s,@ABI@,$(ABI),; s,@MAJOR@,$(word 1,$(subst ., ,$(VERSION))),; s,@MINOR@,$(word 2,$(subst ., ,$(VERSION))),' \
-	        tools/package/$${file##*/}.in >$(DESTDIR)$(PREFIX)/lib/$$file; done
-	install -m 644 examples/python/dit.py examples/csharp/dit.cs $(DESTDIR)$(PREFIX)/share/dit
+	    sed 's|@PREFIX@|$(FOLDER)|; s,@VERSION@,$(VERSION),; s,@ABI@,$(ABI),; s,@MAJOR@,$(word 1,$(subst ., ,$(VERSION))),; s,@MINOR@,$(word 2,$(subst ., ,$(VERSION))),' \
+	        tools/package/$${file##*/}.in >$(INTO)/lib/$$file; done
+	install -m 644 examples/python/dit.py examples/csharp/dit.cs $(INTO)/share/dit
 install: $(PROGRAMS)
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)
-	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(filter build/dit%,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(wildcard models/*.gguf) $(DESTDIR)$(PREFIX)/share/dit
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/dit/,clip t5)
-	install -m 644 $(wildcard models/clip/*) $(DESTDIR)$(PREFIX)/share/dit/clip
-	install -m 644 $(wildcard models/t5/*) $(DESTDIR)$(PREFIX)/share/dit/t5
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d)
-	build/dit --man >$(DESTDIR)$(PREFIX)/share/man/man1/dit.1
-	build/dit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/dit
-	build/dit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dit
-	build/dit --completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dit.fish
+	install -d $(addprefix $(INTO)/,include bin share/dit)
+	install -m 644 dit.h $(INTO)/include
+	install -m 755 $(filter build/dit%,$(PROGRAMS)) $(INTO)/bin
+	install -m 644 $(wildcard models/*.gguf) $(INTO)/share/dit
+	install -d $(addprefix $(INTO)/share/dit/,clip t5)
+	install -m 644 $(wildcard models/clip/*) $(INTO)/share/dit/clip
+	install -m 644 $(wildcard models/t5/*) $(INTO)/share/dit/t5
+	install -d $(addprefix $(INTO)/share/,man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+	build/dit --man >$(INTO)/share/man/man1/dit.1
+	build/dit --completion bash >$(INTO)/share/bash-completion/completions/dit
+	build/dit --completion zsh >$(INTO)/share/zsh/site-functions/_dit
+	build/dit --completion fish >$(INTO)/share/fish/vendor_completions.d/dit.fish
 # Godot's extension. The header of its interface comes from Godot itself, whichever is there; the zip has the libraries of
 # all compilers that this was called with.
 GODOT    = $(firstword $(shell command -v godot4 || command -v godot) $(CURDIR)/tools/newest.sh)

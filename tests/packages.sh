@@ -73,6 +73,14 @@ recorded() { # structs of a released version stay as they were; before its relea
     echo "the structs are not those of $layout: programs of that version would pass others"
     cmp c.layouts "$layout"
 }
+spaces() { # a prefix whose name has spaces, and one that begins with the ~ of a shell that leaves it alone
+    place="$work/two  words"
+    printf '#include <dit.h>\nint main(void) { return dit_version() != DIT_VERSION; }\n' >spaces.c
+    make -C "$root" --no-print-directory install install-lib PREFIX="$place" && test -x "$place/bin/dit" &&
+        eval "cc spaces.c -o spaces $(PKG_CONFIG_PATH="$place/lib/pkgconfig" pkg-config --cflags --libs dit)" &&
+        LD_LIBRARY_PATH=$place/lib ./spaces || return 1
+    HOME=$work make -C "$root" --no-print-directory install-lib PREFIX='~/home' && grep -qx "prefix=$work/home" home/lib/pkgconfig/dit.pc
+}
 picture() { # picture FILE: some of a PPM's or PNG's pixels differ
     [ "$(od -An -v -tu1 "$1" | tr -s ' ' '\n' | sort -u | wc -l)" -gt 50 ]
 }
@@ -192,6 +200,7 @@ meson_installs() { # the library and its pkg-config file, as make install-lib ha
 }
 have pkg-config 'C++' && check 'C++ by pkg-config' cxx
 have cmake 'CMake' && check 'C++ by CMake, and another minor version refused' by_cmake
+have pkg-config 'a prefix with spaces' && check 'a prefix with spaces, and one with ~' spaces
 if have python3 'Python'; then
     check "dit.py's structures are dit.h's" layouts
     [ "$(getconf LONG_BIT)" = 32 ] || check 'structs are those of version 0.2' recorded
