@@ -406,7 +406,11 @@ int main(int argc, char **argv) {
     static compare_options o; /* zeros */
     static comparison c;
     int code;
-    if (argc > 1 && !strcmp(argv[1], "sheet")) return end_printing("dit-compare", sheet_main(argc - 1, argv + 1));
+    if (argc > 1 && !strcmp(argv[1], "sheet")) {
+        const bool help = argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));
+        if (!help) return end_printing("dit-compare", sheet_main(argc - 1, argv + 1));
+        argc--, argv++; /* one text helps with sheets, too */
+    }
     code = take_compare_options(argc, argv, &o);
     if (!code && (o.help || argc < 2)) return fputs(compare_help, stdout), end_printing("dit-compare", EXIT_GOOD);
     if (!code) code = check_compare_options(&o, c.steps);

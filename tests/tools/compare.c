@@ -636,6 +636,7 @@ static void test_configurations(void) {
             "build/dit-compare sheet --column \"a: --steps 2\" --column \"b: --type i8r\" --row fox --row \"red heart\" "
             "--steps 2 -W 64 -H 64 -o $WORK/sheet.html >$WORK/said") == 0);
     CHECK(says("said", "| b | ") && shell("test -s $WORK/sheet.png -a -s $WORK/sheet.html") == 0);
+    CHECK(shell("build/dit-compare sheet --help >$WORK/said") == 0 && says("said", "dit-compare sheet --column"));
 }
 
 static void test_refusals(void) {
