@@ -81,7 +81,7 @@ typedef struct app {
     unsigned char *rgba, *cache, *mark;
     size_t cache_size, mark_size;
     options repeated; /* of --repeat-from */
-    char *repeated_text, repeated_paths[15][PATH_SIZE];
+    char *repeated_text, repeated_paths[16][PATH_SIZE];
     char hashes[6][16];   /* sums of the files of --init-img, --mask, --noise and --conditioning, of the frames of
                              --init-video, of --control-image; empty: they cannot be read twice */
     uint32_t noise_first; /* the first picture in --noise's file that is used */

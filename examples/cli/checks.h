@@ -23,7 +23,9 @@ typedef struct part_option {
     size_t value; /* its member of options */
 } part_option;
 
+/* The experts of a model with two stand in the order of the steps. */
 static const part_option part_options[] = {
+    {"--high-noise-diffusion-model", DIT_ROLE_TRANSFORMER, offsetof(options, high_noise)},
     {"--diffusion-model", DIT_ROLE_TRANSFORMER, offsetof(options, diffusion_model)},
     {"--clip-l", DIT_ROLE_TEXT_1, offsetof(options, clip_l)},
     {"--clip-g", DIT_ROLE_TEXT_2, offsetof(options, clip_g)},
@@ -47,6 +49,7 @@ static int check_parts(app *a) {
         if (!file_exists(path))
             return complain(EXIT_INPUT, "%s %s: %s", part_options[i].name, path, told_reason(errno));
         a->parts[a->part_count].role = part_options[i].role;
+        if (path == a->o.diffusion_model && a->o.high_noise) a->parts[a->part_count].role = DIT_ROLE_TRANSFORMER_2;
         a->parts[a->part_count++].source.path = path;
     }
     loras_to_parts(&a->loras, a->o.lora_merge, a->parts, &a->part_count);
@@ -55,6 +58,9 @@ static int check_parts(app *a) {
 
 static int check_model_path(app *a) {
     const char *path = a->o.model ? a->o.model : a->o.diffusion_model;
+    if (!path && a->o.high_noise)
+        return complain(EXIT_USAGE, "--high-noise-diffusion-model %s: name the other expert with --diffusion-model",
+                        a->o.high_noise);
     if (!path) {
         if (!find_bundled("emoji-q8_0.gguf", a->model_path))
             return complain(EXIT_INPUT,
@@ -206,7 +212,7 @@ static bool next_reference(const char **at, char path[PATH_SIZE]) {
     return true;
 }
 
-enum { MOST_INPUTS = 18 + MOST_REFERENCES + LORA_MOST };
+enum { MOST_INPUTS = 19 + MOST_REFERENCES + LORA_MOST };
 
 typedef struct input_list {
     named_path paths[MOST_INPUTS];
@@ -220,6 +226,7 @@ static void list_inputs(const app *a, input_list *out) {
     const char *plan = o->split && o->split[0] == '@' ? o->split + 1 : NULL, *at = o->references;
     const named_path single[] = {{"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
                                  {"--diffusion-model", o->diffusion_model},
+                                 {"--high-noise-diffusion-model", o->high_noise},
                                  {"--clip-l", o->clip_l},
                                  {"--clip-g", o->clip_g},
                                  {"--t5", o->t5},
@@ -380,7 +387,7 @@ static int check_numbers(app *a) {
                                         : "--skip-layer-end");
     if (!code && o->clip_skip) code = take_count("--clip-skip", o->clip_skip, 1, 32, 1, "", &a->r.clip_skip);
     if (!code && o->vae_tile)
-        code = take_count("--vae-tile-size", o->vae_tile, 1, 16384, 512, " pixels", &a->r.vae_tile);
+        code = take_count("--vae-tile-size", o->vae_tile, 1, 16384, 512, " pixels of both sides", &a->r.vae_tile);
     a->r.loops = 1;
     if (!code && o->loop) code = take_count("--loop", o->loop, 1, 1000, 1, "", &a->r.loops);
     if (!code && o->loop_frames) code = take_count("--loop-frames", o->loop_frames, 1, 9999, 5, "", &a->r.loop_frames);
@@ -404,7 +411,7 @@ static int check_numbers(app *a) {
 
 /* One sentence about the first part that is missing, with the option that adds it. */
 static int complain_missing(const app *a) {
-    static const char *const flags[] = {"--clip-l", "--clip-g", "--t5"};
+    static const char *const flags[] = {"--clip-l", "--clip-g", "--t5", "--llm"};
     const char *what, *flag = "--model with its whole folder";
     int role = DIT_ROLE_TRANSFORMER, text;
     while (!(a->info.missing & 1u << role)) role++;
@@ -412,7 +419,9 @@ static int complain_missing(const app *a) {
     if (role == DIT_ROLE_TRANSFORMER) flag = "--diffusion-model FILE";
     if (role == DIT_ROLE_VAE) flag = "--vae FILE";
     text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;
-    if (text >= 0 && !strstr(what, "LLaMA")) flag = strstr(what, "T5") ? flags[2] : flags[text];
+    if (text >= 0 && !strstr(what, "LLaMA")) flag = flags[text];
+    if (text >= 0 && strstr(what, "T5")) flag = flags[2];
+    if (text >= 0 && (strstr(what, "Qwen") || strstr(what, "Gemma") || strstr(what, "Mistral"))) flag = flags[3];
     if (role >= DIT_ROLE_TOKENIZER_1 && role <= DIT_ROLE_TOKENIZER_3) flag = "--tokenizer FOLDER";
     return complain(EXIT_INPUT, "--model %s: it has no %s%s; add it with %s%s", a->model_path, what,
                     text >= 0 ? " text encoder" : "", flag, text >= 0 && strncmp(flag, "--model", 7) ? " FILE" : "");

@@ -42,6 +42,7 @@ static const struct {
     {"--info-level", "1 2 3"},
     {"--model", NULL},
     {"--diffusion-model", NULL},
+    {"--high-noise-diffusion-model", NULL},
     {"--clip-l", NULL},
     {"--clip-g", NULL},
     {"--t5", NULL},

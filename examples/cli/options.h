@@ -19,7 +19,7 @@ typedef struct options {
         *type_rules, *repeat_from, *batch, *grid, *quality, *serve, *completion;
     const char *init_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last, *rescale,
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
-    const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
+    const char *diffusion_model, *high_noise, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
     const char *control_net, *control_image, *control_strength, *control_first, *control_last, *control_mode,
@@ -64,10 +64,10 @@ static const option_entry option_table[] = {
     {"--negative-prompt", "-n", NULL, TEXT(negative_prompt), TOLD_FIRST, NULL},
     {"--class", NULL, NULL, TEXT(class_name), TOLD_HERE, "Class"},
     {"--conditioning", NULL, NULL, TEXT(conditioning), TOLD_HERE, "Conditioning"},
-    {"--steps", NULL, NULL, TEXT(steps), TOLD_HERE, "Steps"},
-    {"--sampler", NULL, "--sampling-method", TEXT(sampler), TOLD_HERE, "Sampler"},
+    {"--steps", NULL, "--num-inference-steps", TEXT(steps), TOLD_HERE, "Steps"},
+    {"--sampler", NULL, "--sampling-method|--sampler-name", TEXT(sampler), TOLD_HERE, "Sampler"},
     {"--scheduler", NULL, "--schedule", TEXT(schedule), TOLD_HERE, "Schedule type"},
-    {"--cfg-scale", NULL, NULL, TEXT(guidance), TOLD_HERE, "CFG scale"},
+    {"--cfg-scale", NULL, "--true-cfg-scale", TEXT(guidance), TOLD_HERE, "CFG scale"},
     {"--seed", "-s", NULL, TEXT(seed), TOLD_HERE, "Seed"},
     {"--width", "-W", NULL, TEXT(width), TOLD_HERE, size_key},
     {"--height", "-H", NULL, TEXT(height), TOLD_WITH, size_key},
@@ -78,11 +78,11 @@ static const option_entry option_table[] = {
     {"--loop", NULL, NULL, TEXT(loop), TOLD_HERE, "Loop"},
     {"--loop-frames", NULL, "--condition-frame-length", TEXT(loop_frames), TOLD_HERE, "Loop frames"},
     {"--loop-edit", NULL, "--condition-frame-edit", TEXT(loop_edit), TOLD_HERE, "Loop edit"},
-    {"--init-img", "-i", NULL, TEXT(init_image), TOLD_HERE, "Init image"},
+    {"--init-img", "-i", "--init-image", TEXT(init_image), TOLD_HERE, "Init image"},
     {"--ref-image", "-r", NULL, TEXT(references), TOLD_HERE, "References"},
     {"--cache", NULL, "--cache-mode", TEXT(cache), TOLD_HERE, "Cache"},
     {"--keep-references", NULL, NULL, FLAG(keep_references), TOLD_HERE, "References kept"},
-    {"--mask", NULL, NULL, TEXT(mask), TOLD_HERE, "Mask"},
+    {"--mask", NULL, "--mask-image", TEXT(mask), TOLD_HERE, "Mask"},
     {"--control-image", NULL, NULL, TEXT(control_image), TOLD_HERE, "Control image"},
     {"--control-net", NULL, NULL, TEXT(control_net), TOLD_HERE, "Control net"},
     {"--control-strength", NULL, "--controlnet-conditioning-scale", TEXT(control_strength), TOLD_HERE,
@@ -90,7 +90,7 @@ static const option_entry option_table[] = {
     {"--control-start", NULL, "--control-guidance-start", TEXT(control_first), TOLD_HERE, "Control start"},
     {"--control-end", NULL, "--control-guidance-end", TEXT(control_last), TOLD_HERE, "Control end"},
     {"--control-mode", NULL, NULL, TEXT(control_mode), TOLD_HERE, "Control mode"},
-    {"--strength", NULL, NULL, TEXT(strength), TOLD_HERE, "Denoising strength"},
+    {"--strength", NULL, "--denoising-strength|--denoise", TEXT(strength), TOLD_HERE, "Denoising strength"},
     {"--guidance", NULL, NULL, TEXT(distilled), TOLD_HERE, "Guidance"},
     {"--guidance-start", NULL, NULL, TEXT(guided_first), TOLD_HERE, "Guidance start"},
     {"--guidance-end", NULL, NULL, TEXT(guided_last), TOLD_HERE, "Guidance end"},
@@ -112,11 +112,12 @@ static const option_entry option_table[] = {
     {"--device-memory", NULL, NULL, TEXT(device_memory), TOLD_WITH, tile_key},
     {"--model", "-m", NULL, TEXT(model), TOLD_HERE, "Model"},
     {"--diffusion-model", NULL, NULL, TEXT(diffusion_model), TOLD_HERE, "Diffusion model"},
-    {"--clip-l", NULL, NULL, TEXT(clip_l), TOLD_HERE, "CLIP-L"},
-    {"--clip-g", NULL, NULL, TEXT(clip_g), TOLD_HERE, "CLIP-G"},
+    {"--high-noise-diffusion-model", NULL, NULL, TEXT(high_noise), TOLD_HERE, "High noise diffusion model"},
+    {"--clip-l", NULL, "--llm|--qwen2vl|--text-encoder", TEXT(clip_l), TOLD_HERE, "CLIP-L"},
+    {"--clip-g", NULL, "--text-encoder-2", TEXT(clip_g), TOLD_HERE, "CLIP-G"},
     {"--t5", NULL, "--t5xxl", TEXT(t5), TOLD_HERE, "T5"},
     {"--vae", NULL, NULL, TEXT(vae), TOLD_HERE, "VAE"},
-    {"--taesd", NULL, NULL, TEXT(taesd), TOLD_HERE, "TAESD"},
+    {"--taesd", NULL, "--tae", TEXT(taesd), TOLD_HERE, "TAESD"},
     {"--tokenizer", NULL, NULL, TEXT(tokenizer), TOLD_HERE, "Tokenizer"},
     {"--lora", NULL, NULL, TEXT(lora), TOLD_HERE, "LoRA"},
     {"--lora-merge", NULL, NULL, FLAG(lora_merge), TOLD_HERE, "LoRA merged"},
@@ -201,7 +202,7 @@ static const char help_text[] =
     "      --class N               models like DiT show a class, no prompt; or a name\n"
     "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
     "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"
-    "                PATH          parts that lie elsewhere, with or without --model\n"
+    "                PATH          parts that lie elsewhere; also --llm (Qwen, Gemma)\n"
     "      --lora FILE:0.8         add a LoRA of that weight; may be repeated\n"
     "  -o, --output FILE           .png .jpg .webp to write (default: output.png), or\n"
     "                              to replace, then output_2.png, ...; - is a pipe\n"
@@ -246,6 +247,8 @@ static const char more_help_text[] =
     "      --preview-interval N    steps between them (default: 1; with vae a fifth)\n"
     "      --completion SHELL      a script that completes options: bash, zsh, fish\n"
     "      --man                   this help as a page for man\n"
+    "      --high-noise-diffusion-model PATH  the first expert of Wan 2.2 A14B; the\n"
+    "                              second one is --diffusion-model\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
     "                              --init-video give, and where they go: Open-Sora's\n"
@@ -393,36 +396,55 @@ static const option_entry *find_option(const char *name) {
     return NULL;
 }
 
-/* Options of stable-diffusion.cpp that have no counterpart here, and what to do without. */
+/* Options of other programs that have no counterpart here, and what to do without; | between several names. */
 static const struct {
-    const char *letter, *name, *advice;
+    const char *letter, *names, *advice;
 } foreign_options[] = {
     {"-t", "--threads", "the device computes, and there are no threads to count; leave it out"},
     {"-M", "--mode", "there is one; --init-img begins with a picture"},
-    {"", "--diffusion-fa", "attention always works in that way; leave it out"},
+    {"-l", "--listen-ip|--listen-port|--port|--host", "--serve HOST:PORT has both"},
+    {"", "--diffusion-fa|--fa", "attention always works in that way; leave it out"},
     {"", "--vae-on-cpu", "--vae-tiling decodes with less device memory"},
+    {"", "--lowvram|--medvram|--novram|--max-vram",
+     "--offload-to-cpu, --vae-tiling and --weight-budget 4G take less device memory"},
+    {"", "--cpu|--gpu|--gpu-index|--cuda-device|--backend", "--device chooses from --list-devices"},
+    {"", "--image", "--init-img begins with a picture, --ref-image shows one to the model"},
     {"", "--end-img", "--mask-strategy takes frames from a folder of two pictures: --init-video, \"0;0,0,1,-1\""},
     {"", "--guidance-scale", "--cfg-scale is the scale of guidance, --guidance what a distilled model is told"},
+    {"", "--batch-size|--n-iter|--num-images-per-prompt|--n", "--batch-count is the number of pictures"},
+    {"", "--size|--resolution", "-W and -H are the width and the height in pixels"},
+    {"", "--cache-option|--cache-preset|--scm-mask", "--cache has its settings: easycache:threshold=0.2"},
+    {"", "--sigmas|--timesteps", "--steps and --scheduler choose them"},
+    {"", "--ckpt|--checkpoint|--model-path", "--model is the file"},
+    {"", "--llm-vision|--qwen2vl-vision", "--llm names the encoder's whole folder, which has its vision tower"},
+    {"", "--high-noise-steps|--high-noise-cfg-scale|--high-noise-sampling-method|--moe-boundary",
+     "both experts share steps, scale and sampler, and the model knows where they change; leave it out"},
+    {"", "--taesd-preview-only", "--taesd makes previews alone where there is an autoencoder; leave it out"},
+    {"", "--lora-apply-mode|--lora-scale",
+     "--lora FILE:0.8 has the weight; --lora-merge adds it to the model's weights"},
     {"", "--upscale-model", "nothing is scaled up; ask for the size with -W and -H"},
 };
 
 static int unknown_argument(const char *name) {
     const char *nearest = option_table[0].name;
     const size_t length = strcspn(name, "=");
+    char word[64];
     size_t i;
     if (name[0] != '-') {
         return complain(EXIT_USAGE, "unexpected '%s'; put the whole prompt in quotes: --prompt \"a red heart\"", name);
     }
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), name);
     for (i = 0; i < sizeof foreign_options / sizeof foreign_options[0]; i++) {
-        if (strcmp(foreign_options[i].letter, name) == 0 || same_word(foreign_options[i].name, name))
-            return complain(EXIT_USAGE, "%s is no option of dit: %s", name, foreign_options[i].advice);
+        if (strcmp(foreign_options[i].letter, word) == 0 || matches_alias(foreign_options[i].names, word))
+            return complain(EXIT_USAGE, "%s is no option of dit: %s", word, foreign_options[i].advice);
     }
+    for (i = 0; word[i]; i++) word[i] = word[i] == '_' ? '-' : (char)tolower((unsigned char)word[i]);
     for (i = 1; i < OPTION_COUNT; i++) {
-        if (distance(name, option_table[i].name) < distance(name, nearest)) nearest = option_table[i].name;
+        if (distance(word, option_table[i].name) < distance(word, nearest)) nearest = option_table[i].name;
     }
     for (i = OPTION_COUNT; i-- > 0 && length > 4;) /* the first one that begins so */
-        if (strncmp(option_table[i].name, name, length) == 0) nearest = option_table[i].name;
-    if (distance(name, nearest) > strlen(name) / 2 && (length <= 4 || strncmp(nearest, name, length) != 0))
+        if (strncmp(option_table[i].name, word, length) == 0) nearest = option_table[i].name;
+    if (distance(word, nearest) > (length - 1) / 3 && (length <= 4 || strncmp(nearest, word, length) != 0))
         return complain(EXIT_USAGE, "unknown option %s; --help-all lists all", name);
     return complain(EXIT_USAGE, "unknown option %s; did you mean %s? (--help-all lists all)", name, nearest);
 }
@@ -498,7 +520,8 @@ static int parse_options(int argc, char **argv, options *o) {
 
 /* ---- The library's sentences ---- */
 
-/* Members of dit.h's structures in them, and the options that stand for them here; ^: at the beginning only. */
+/* Members of dit.h's structures in them, and the options that stand for them here; ^: where a sentence begins, also
+   behind the name of a structure. */
 static const char *const member_words[][2] = {
     {"dit_guidance: guidance is no input of this model; distilled must be 0",
      "--guidance: this model is told none; leave it out"},
@@ -577,7 +600,7 @@ static const char *in_options(const char *message, char *out, size_t size) {
         const char *from = NULL, *to = NULL;
         for (i = 0; i < sizeof member_words / sizeof member_words[0] && !to; i++) {
             from = member_words[i][0];
-            if (*from == '^' && p != message) continue;
+            if (*from == '^' && length > 0) continue;
             from += *from == '^';
             if (strncmp(p, from, strlen(from)) == 0) to = member_words[i][1];
         }

@@ -56,12 +56,30 @@
 /* ---- Requests: one, or many one after the other with what is loaded ---- */
 
 /* Options that shape the context, the model and its parts. */
-static const char *const loading_options[] = {
-    "--model",         "--diffusion-model", "--clip-l",         "--clip-g",        "--t5",
-    "--vae",           "--taesd",           "--tokenizer",      "--type",          "--tensor-type-rules",
-    "--weight-budget", "--device-memory",   "--offload-to-cpu", "--keep-streamed", "--clip-on-cpu",
-    "--split",         "--device",          "--conditioning",   "--encode-prompt", "--trace",
-    "--tune",          "--lora-merge",      "--control-net"};
+static const char *const loading_options[] = {"--model",
+                                              "--diffusion-model",
+                                              "--high-noise-diffusion-model",
+                                              "--clip-l",
+                                              "--clip-g",
+                                              "--t5",
+                                              "--vae",
+                                              "--taesd",
+                                              "--tokenizer",
+                                              "--type",
+                                              "--tensor-type-rules",
+                                              "--weight-budget",
+                                              "--device-memory",
+                                              "--offload-to-cpu",
+                                              "--keep-streamed",
+                                              "--clip-on-cpu",
+                                              "--split",
+                                              "--device",
+                                              "--conditioning",
+                                              "--encode-prompt",
+                                              "--trace",
+                                              "--tune",
+                                              "--lora-merge",
+                                              "--control-net"};
 
 /* Their values, one after the other; freed with free, NULL without memory. */
 static char *loading_text(options *o, const lora_list *loras) {
@@ -206,6 +224,7 @@ static void tell_clips(const app *a) {
 static dit_result tell_model(app *a, const dit_model *model, int level) {
     weight_table table = {0};
     dit_job_desc desc;
+    const bool readable = !(a->r.start.rgba || a->r.control.rgba) || !(a->info.missing & 1u << DIT_ROLE_VAE);
     dit_result result = read_weights(model, &table, &a->err);
     if (result == DIT_OK) {
         tell_family(a->o.model ? a->o.model : base_name(a->model_path), &a->info);
@@ -213,7 +232,9 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
         tell_weights(&a->info, &table);
         tell_missing(&a->info);
     }
-    if (result == DIT_OK && level > 1 && a->info.layers) {
+    if (result == DIT_OK && level > 1 && a->info.layers && !readable) {
+        printf("memory is told with the autoencoder, which reads the picture that is needed\n");
+    } else if (result == DIT_OK && level > 1 && a->info.layers) {
         dit_tensor noise;
         describe_job(a, 0, &desc, &noise);
         desc.model = model;

@@ -455,8 +455,26 @@ static const refusal refusals[] = {
     {{"-m", BUNDLED, "--preview", "proj,x.png"}, 2, "take tae or vae in place of proj"},
     {{"-x"}, 2, "--help"},
     {{"-t", "4"}, 2, "-t is no option of dit: the device computes"},
-    {{"--threads=4"}, 2, "--help"},
     {{"--threads", "4"}, 2, "leave it out"},
+    {{"--threads=4"}, 2, "--threads is no option of dit: the device computes"},
+    {{"--batch_size", "2"}, 2, "--batch_size is no option of dit: --batch-count is the number of pictures"},
+    {{"--listen-port", "1234"}, 2, "--serve HOST:PORT has both"},
+    {{"--image", "a.png"}, 2, "--init-img begins with a picture, --ref-image"},
+    {{"--size", "64x64"}, 2, "-W and -H are the width and the height"},
+    {{"--lowvram"}, 2, "--weight-budget 4G take less device memory"},
+    {{"--preview_intervall", "2"}, 2, "did you mean --preview-interval?"},
+    {{"--color"}, 2, "unknown option --color; --help-all lists all"},
+    {{"--generator", "2"}, 2, "unknown option --generator; --help-all lists all"},
+    {{"--num-inference-steps", "0"}, 2, "--steps '0'"},
+    {{"--true_cfg_scale", "0"}, 2, "--cfg-scale '0'"},
+    {{"--sampler_name", "nonsense"}, 2, "--sampler 'nonsense'"},
+    {{"--denoise", "0.5"}, 2, "--strength: there is no picture"},
+    {{"--denoising-strength", "0.5"}, 2, "--strength: there is no picture"},
+    {{"--mask-image", "models/strip.png"}, 2, "--mask: there is no picture"},
+    {{"--init_image", "no such picture"}, 3, "--init-img no such picture"},
+    {{"--text-encoder-2", "no such file"}, 3, "--clip-g no such file"},
+    {{"--tae", "no such file"}, 3, "--taesd no such file"},
+    {{"--cache", "taylorseer"}, 2, "dit: --cache \"taylorseer\" is unknown"},
     {{"-q7"}, 2, "unknown option -q7"},
     {{"blue"}, 2, "quotes"},
     {{"--steps"}, 2, "needs a value"},
@@ -1177,6 +1195,7 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--vae-tiling",
                                      "--device-memory",
                                      "--diffusion-model",
+                                     "--high-noise-diffusion-model",
                                      "--clip-l",
                                      "--clip-g",
                                      "--t5",
@@ -2081,11 +2100,35 @@ static void test_info_part(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "no transformer") && strstr(o.out, "missing: transformer\n") &&
                       strstr(o.out, "127,824") && !strstr(o.out, "text encoder 2"),
                   "%s%s", o.err, o.out);
+    o = RUN("--info", "tests/fixtures/flux_fill"); /* its memory depends on the autoencoder, which is missing */
+    CHECK_MESSAGE(o.code == 0 && !o.err[0] && strstr(o.out, "missing: autoencoder") &&
+                      strstr(o.out, "\nmemory is told with the autoencoder"),
+                  "%s%s", o.err, o.out);
     free(file);
     free(config);
 }
 
 #define SMALL "-p", "banana", "--steps", "1", "-W", "64", "-H", "64"
+
+#define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
+
+/* Two experts from files of their own make what their folder makes, and not in the other order. */
+static void test_experts(void) {
+    char *ways[][4] = {
+        {"-m", EXPERTS},
+        {"--diffusion-model", EXPERTS "/transformer_2", "--high-noise-diffusion-model", EXPERTS "/transformer"},
+        {"--diffusion-model", EXPERTS "/transformer", "--high-noise-diffusion-model", EXPERTS "/transformer_2"}};
+    static const char *const made[] = {"folder.y4m", "experts.y4m", "turned.y4m"};
+    outcome o = RUN("--high-noise-diffusion-model", EXPERTS "/transformer", "-p", "x");
+    CHECK(one_line_saying(&o, 2, "name the other expert with --diffusion-model"));
+    for (size_t i = 0; i < 3; i++) {
+        o = RUN(ways[i][0], ways[i][1], "--t5", EXPERTS "/text_encoder", "--tokenizer", EXPERTS "/tokenizer", "--vae",
+                EXPERTS "/vae", "-p", "x", "--frames", "5", "-W", "48", "-H", "32", "--steps", "2", "--flow-shift", "3",
+                "-i", "models/strip.png", "-o", (char *)in_work(made[i]), ways[i][2], ways[i][3]);
+        CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    }
+    CHECK(same_files(in_work(made[0]), in_work(made[1])) && !same_files(in_work(made[0]), in_work(made[2])));
+}
 
 /* Parts of a model may lie elsewhere; one sentence names each part that is missing. */
 static void test_parts(void) {
@@ -2108,6 +2151,14 @@ static void test_parts(void) {
     CHECK(one_line_saying(&o, 3, "no T5, which the text_encoder of this model is"));
     o = RUN("-m", MODEL, "--clip-l", MODEL "/text_encoder", "-p", "x");
     CHECK(one_line_saying(&o, 2, "--clip-l " MODEL "/text_encoder: this model has a T5 there; name that with --t5"));
+    /* Language models stand where CLIP-L does elsewhere, and have a name of their own. */
+    o = RUN("--diffusion-model", "tests/fixtures/pipe_zimage/transformer", "-p", "x");
+    CHECK(one_line_saying(&o, 3, "no Qwen3 text encoder; add it with --llm FILE"));
+    o = RUN("--diffusion-model", "tests/fixtures/pipe_zimage/transformer", "--llm",
+            "tests/fixtures/pipe_zimage/text_encoder", "--tokenizer", "tests/fixtures/pipe_zimage/tokenizer", "-p",
+            "x");
+    CHECK(one_line_saying(&o, 3, "no autoencoder; add it with --vae FILE"));
+    test_experts();
     o = RUN("-m", MODEL, "--vae", "tests/fixtures/nothing", "-p", "x");
     CHECK(one_line_saying(&o, 3, "--vae tests/fixtures/nothing: No such file"));
     o = RUN("-m", MODEL, "--t5", clip, "-p", "x");
