@@ -170,22 +170,31 @@ typedef struct rank_run {
     uint64_t sent; /* bytes that a rank's peers would get of a picture */
     char device[256];
     uint32_t said[DITI_MAX_DEVICES], *hears[DITI_MAX_DEVICES]; /* words to and from each peer, 0: none */
+    unsigned char terms[DITI_MAX_DEVICES][1024];               /* of the newest job, as each peer was told them */
 } rank_run;
 
 /* The peers take everything at once and send zeros: the picture is worthless, the time is real. They say what they are
-   told, so that they come to a run and end it with this rank: words are from a rank to itself by their tags
-   (src/split/beats.c). */
-static bool is_word(uint64_t tag, size_t size) {
-    return size == sizeof(uint32_t) && (tag >> 14 & 31) == (tag >> 19 & 31);
+   told, so that they come to a run and end it with this rank, and agree to its terms: words (src/split/beats.c) and
+   letters (src/split/peers.c) are from a rank to itself by their tags. */
+static bool is_from_itself(uint64_t tag) { return (tag >> 14 & 31) == (tag >> 19 & 31); }
+
+static bool is_word(uint64_t tag, size_t size) { return size == sizeof(uint32_t) && is_from_itself(tag); }
+
+static bool is_terms(uint64_t tag, size_t size) {
+    const uint64_t number = tag & 0x1ff; /* of a letter */
+    return is_from_itself(tag) && tag & 0x200 && number >= DITI_LETTER_TERMS && number < DITI_LETTER_CHOICES &&
+           size <= sizeof((rank_run *)0)->terms[0];
 }
 
 static void *stub_send(uint32_t to, const void *data, size_t size, uint64_t tag, void *user) {
     if (is_word(tag, size)) memcpy(&((rank_run *)user)->said[to], data, size);
+    if (is_terms(tag, size)) memcpy(((rank_run *)user)->terms[to], data, size);
     return user;
 }
 
 static void *stub_receive(uint32_t from, void *data, size_t size, uint64_t tag, void *user) {
     rank_run *run = user;
+    if (is_terms(tag, size)) return memcpy(data, run->terms[from], size), user;
     if (!is_word(tag, size)) return memset(data, 0, size), user;
     run->hears[from] = data;
     return &run->hears[from];
