@@ -209,7 +209,7 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
         diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "devices '%s': digits are an index, from 0 to %u: %s", choice,
                   count - 1, names);
     } else {
-        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
+        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; the devices are %s",
                   choice ? choice : "", names);
     }
     return NULL;

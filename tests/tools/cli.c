@@ -582,7 +582,7 @@ static const refusal refusals[] = {
     {{"-m", CLIPS, "--noise", "tests/tools/cli.c"}, 3, "[B,C,frames,h,w]"},
     {{"--device", "99"}, 5, "99"},
     {{"--device", "5"}, 5, "digits are an index"}, /* although it is a part of "LLVM 15.0.6, 256 bits" */
-    {{"--device", "no such device"}, 5, "no such device"},
+    {{"--device", "no such device"}, 5, "is called 'no such device'; the devices are 0: "},
 };
 
 static void test_refusals(void) {
