@@ -310,8 +310,8 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
     if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;
-    if (!(request.shape.loras & ~job->request.shape.loras)) /* LoRAs of weight 0 stay in the plan */
-        request.shape.loras = job->request.shape.loras;
+    if (!(request.shape.loras & ~job->request.shape.loras) && request.shape.text_rows == job->request.shape.text_rows)
+        request.shape.loras = job->request.shape.loras; /* LoRAs of weight 0 stay in a plan that stays */
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);

@@ -1185,8 +1185,8 @@ static bool is_usual_way(void) {
 /* ---- texts whose lengths a split depends on ---- */
 
 /* A job of a picture of 4 x 4 tokens whose prompts have so many rows, or its restart where *job is not NULL. rows: 0:
-   one prompt has more than the other. */
-static dit_result make_texts(const char *split, uint32_t rows, dit_job **job) {
+   one prompt has more than the other. lora: strength of the model's LoRA; NULL: its own. */
+static dit_result make_texts_with(const char *split, uint32_t rows, const float *lora, dit_job **job) {
     asked a = ask_listed(&at, opened.model, 4, 4, 1, 2);
     generated_inputs inputs;
     dit_job_desc desc = request_asked(&at, &a, split, &inputs);
@@ -1195,9 +1195,15 @@ static dit_result make_texts(const char *split, uint32_t rows, dit_job **job) {
     for (i = 0; i < inputs.count && rows; i++)
         for (k = 0; strstr(inputs.list[i].name, "attention_mask") && k < inputs.list[i].shape[1]; k++)
             inputs.memory[i][k] = k < rows ? 1 : 0;
+    desc.lora_weights = lora;
+    desc.lora_weight_count = lora ? 1 : 0;
     result = *job ? dit_job_restart(*job, &desc, &err) : dit_job_create(at.context, &desc, job, &err);
     generated_free_inputs(&inputs);
     return result;
+}
+
+static dit_result make_texts(const char *split, uint32_t rows, dit_job **job) {
+    return make_texts_with(split, rows, NULL, job);
 }
 
 /* Runs it to its end. */
@@ -1262,6 +1268,33 @@ static void check_short_texts(void) {
     }
 }
 
+/* With LoRAs every device needs a row of the text; a LoRA of strength 0 asks for none, not even in the restart of a job
+   that had it. */
+static void check_short_loras(void) {
+    static const row r = {"chroma", "ulysses2,shard", "4", 4, 4, 1, NULL, NULL, EXACT};
+    static const char says[] = "shard needs a row of the text on every device where LoRAs are used";
+    static const float none = 0;
+    static outcome whole, kept;
+    dit_component component = DITI_ZERO;
+    dit_job *job = NULL;
+    close_maker(&at); /* no other row has the LoRA */
+    component.source.path = "tests/fixtures/lora_chroma/peft.safetensors";
+    if (!open_context(&r) || !open_model(&r) ||
+        !CHECK_MESSAGE(dit_model_add_lora(at.model, &component, NULL, &err) == DIT_OK, "%s", err.message))
+        return;
+    CHECK_MESSAGE(make_texts(r.split, 1, &job) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, says), "%s",
+                  err.message);
+    CHECK_MESSAGE(make_texts_with("ulysses2", 1, &none, &job) == DIT_OK, "%s", err.message);
+    finish_texts(&job, &whole);
+    CHECK_MESSAGE(make_texts(r.split, 2, &job) == DIT_OK && wait_for(job, 60) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(make_texts(r.split, 1, &job) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, says), "%s",
+                  err.message);
+    CHECK_MESSAGE(make_texts_with(r.split, 1, &none, &job) == DIT_OK, "%s", err.message);
+    finish_texts(&job, &kept);
+    CHECK_MESSAGE(difference(&kept, &whole) == 0, "without the LoRA it had: off by %.3g", difference(&kept, &whole));
+    close_maker(&at);
+}
+
 int main(int argc, char **argv) {
     const char *words[16];
     int i, count = 0;
@@ -1282,6 +1315,7 @@ int main(int argc, char **argv) {
         check_rows(quick, DITI_COUNT(quick), words, count);
         if (!count) check_auto_texts();
         if (!count) check_short_texts();
+        if (!count) check_short_loras();
         if (full || count) check_emulations(words, count);
         if (full || count) check_rows(table, DITI_COUNT(table), words, count);
         if (full && !count && driver_count == 1) rows = 64;
