@@ -211,7 +211,8 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     if (!diti_job_same_rows(&before.shape, &request->shape)) {
         if (job->shares[0]->assignment.share_total > 1) diti_beats_aim(job->context->peers, job->number, job->runs);
         diti_job_drop_shares(job);
-        result = diti_job_replace_program(job, err);
+        result = diti_snapshot_stand_in(job, &job->context->progress, err);
+        if (result == DIT_OK) result = diti_job_replace_program(job, err);
     }
     taken = result == DIT_OK;
     if (!taken) job->request = before;

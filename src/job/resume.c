@@ -85,8 +85,9 @@ static bool diti_job_has_ranks(const dit_job *job) {
 }
 
 /* The second device must be able to take the first one's place, which alone has all weights: the same request, on that
-   device alone, is planned once as a job that never runs, for weights that have come to a device stay there. In several
-   processes the first device of each must be able to take any rank's. */
+   device alone, is planned as a job that never runs, for weights that have come to a device stay there; again where a
+   restart takes another plan, which may read others. In several processes the first device of each must be able to take
+   any rank's. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     dit_job *whole;
     diti_share *share;

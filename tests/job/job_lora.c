@@ -497,6 +497,33 @@ static void test_divisions(const generated_model *shape, uint32_t devices, const
     close_maker(&m);
 }
 
+/* A LoRA that a restart adds is where the first device's work goes when that device is lost. */
+static void test_lost(const generated_model *shape) {
+    static const loading with = {true, false, DIT_TYPE_STORED, 0, false};
+    static const float none[LORAS] = {0};
+    generated_inputs inputs;
+    dit_job_desc desc;
+    maker m = DITI_ZERO;
+    make_files(shape, true);
+    if (CHECK_RUN(open_devices(&m, 2, "rung=base", 0)) && CHECK_RUN(load(&m, shape, &with)) &&
+        CHECK_RUN(run_with(&m, NULL, NULL, &beside, NULL))) {
+        desc = request_asked(&m, &small, "layers2", &inputs);
+        desc.resume_on_loss = true;
+        desc.lora_weights = none;
+        desc.lora_weight_count = LORAS;
+        CHECK_RUN(dit_job_create(m.context, &desc, &m.job, &err));
+        desc.lora_weights = strengths;
+        CHECK_RUN(dit_job_restart(m.job, &desc, &err));
+        generated_free_inputs(&inputs);
+        m.context->devices[0]->fail_submit_after = (uint32_t)m.context->devices[0]->submits + 2;
+        CHECK_RUN(wait_for(m.job, 120));
+        memset(&other, 0, sizeof other);
+        CHECK(m.job->resumed && read_latent(m.job, 0, &other) == DIT_OK);
+        near("layers2 without the first device", difference(&other, &beside), 1e-6);
+    }
+    close_maker(&m);
+}
+
 /* --- what is told --- */
 
 static void hear(int level, const char *message, void *user) {
@@ -648,6 +675,7 @@ int main(void) {
     for (i = 0; i < count; i++) {
         test_one_device(shapes[i]);
         test_divisions(shapes[i], 2, "rung=base", DIT_TYPE_STORED);
+        test_lost(shapes[i]);
         if (!whole_sweep()) continue;
         test_divisions(shapes[i], 4, "rung=base", DIT_TYPE_STORED);
         test_divisions(shapes[i], 2, "rung=fp16", DIT_TYPE_STORED);
