@@ -502,9 +502,9 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0 ||
          request->shape.reuse.gate > 0))
         return "shard needs both branches of guidance in every step: without an interval, and without skip_layer";
-    if (request->shape.split.shard && traits->joint && request->shape.loras && texts < ranks)
-        return "shard needs a row of the text on every device where LoRAs are used; leave shard away, or make the prompt "
-               "longer";
+    if (request->shape.split.shard && traits->joint && (request->shape.loras || model->low_ranks[0]) && texts < ranks)
+        return "shard needs a row of the text on every device where LoRAs or low-rank parts are used; leave shard away, "
+               "or make the prompt longer";
     if (by_rows && traits->text_unit && !traits->prefixes && diti_request_uneven(request, traits->text_unit))
         return "devices that divide rows need as many rows of text for each prompt: divide by cfg2, tensor or layers "
                "alone, or make the prompts as long";

@@ -301,6 +301,17 @@ static void test_fours(void) {
     close_maker(&m);
 }
 
+/* The low-rank parts are sent as LoRAs are, for which every device needs a row of the text. */
+static void test_shard(maker *m) {
+    if (!CHECK_RUN(load_file(m, &flux, &ours, DIT_TYPE_STORED, 0, 0, false)) || !CHECK_RUN(run_with(m, NULL, &wanted)))
+        return;
+    if (CHECK_RUN(run_with(m, "ulysses2,shard", &got))) near("ulysses2,shard", 1e-5);
+    m->model->texts[DITI_TEXT_FIRST].tokens = 1;
+    CHECK_MESSAGE(run_with(m, "ulysses2,shard", &got) == DIT_ERROR_INVALID_ARGUMENT &&
+                      strstr(err.message, "shard needs a row of the text on every device"),
+                  "%s", err.message);
+}
+
 /* Other uses of weights: adapters beside them and in them, other types, and loading by need. */
 static void test_uses(void) {
     maker m = DITI_ZERO;
@@ -322,6 +333,7 @@ static void test_uses(void) {
             CHECK_RUN(run_with(&m, NULL, &wanted)) &&
             CHECK_RUN(load_file(&m, &flux, &ours, DIT_TYPE_I8_ROW, 0, 0, false)) && CHECK_RUN(run_with(&m, NULL, &got)))
             near("int8 rows", 2e-2);
+        test_shard(&m);
     }
     close_maker(&m);
     lora_file_free(&adapter);

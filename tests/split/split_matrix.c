@@ -1272,7 +1272,7 @@ static void check_short_texts(void) {
    that had it. */
 static void check_short_loras(void) {
     static const row r = {"chroma", "ulysses2,shard", "4", 4, 4, 1, NULL, NULL, EXACT};
-    static const char says[] = "shard needs a row of the text on every device where LoRAs are used";
+    static const char says[] = "shard needs a row of the text on every device where LoRAs or low-rank parts are used";
     static const float none = 0;
     static outcome whole, kept;
     dit_component component = DITI_ZERO;
