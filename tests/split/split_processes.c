@@ -313,6 +313,32 @@ static void call_on(uint32_t rank) {
     close_maker(&m);
 }
 
+/* A restart before the job's first step has prompts with another number of tokens. A third rank has no share. */
+static void restart_on(uint32_t rank) {
+    static const char longer[] = "a red apple and a green one on a wooden table";
+    dit_context_desc desc = DITI_ZERO;
+    dit_job_desc job;
+    uint32_t i;
+    maker m;
+    memset(&m, 0, sizeof m);
+    desc.devices = "llvmpipe";
+    desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
+    desc.transport = socket_transport(rank, 3);
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &m.context, &err) == DIT_OK &&
+                           load_pipeline(&m, "tests/fixtures/pipe_qwenimage") == DIT_OK,
+                       "%s", err.message))
+        return;
+    job = request(&m, "layers2", SIDE, 1);
+    CHECK_MESSAGE(make_job(&m, &job) == (rank < 2 ? DIT_OK : DIT_ERROR_INVALID_ARGUMENT), "%s", err.message);
+    job.prompt = longer;
+    for (i = 0; i < 2 && m.job; i++) {
+        CHECK_MESSAGE(dit_job_restart(m.job, &job, &err) == DIT_OK, "rank %u, restart %u: %s", rank, i, err.message);
+        CHECK_MESSAGE(finish_job(&m) == DIT_OK, "rank %u, restart %u: %s", rank, i, err.message);
+    }
+    CHECK_MESSAGE(count_left_letters(3) == 0, "rank %u: %u letters were not taken", rank, count_left_letters(3));
+    close_maker(&m);
+}
+
 /* Chunks that were sent to the other rank, or asked for from it, in the run at hand. */
 static uint32_t count_chunks(const dit_job *job) {
     uint32_t chunks = 0;
@@ -617,6 +643,10 @@ static void test_calls(void) {
     t.split = "runs that end early";
     t.ranks = 2;
     calls = leave_on;
+    run_trial(&t);
+    t.split = "restarts with other prompts";
+    t.ranks = 3;
+    calls = restart_on;
     run_trial(&t);
     calls = NULL;
 }
