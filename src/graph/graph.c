@@ -204,7 +204,7 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */
-    return weight->type == DIT_TYPE_F32 ? diti_lora_vector(graph, weight, tensor) : tensor;
+    return graph->add_to_vector && weight->type == DIT_TYPE_F32 ? graph->add_to_vector(graph, weight, tensor) : tensor;
 }
 
 DIT_INTERNAL diti_tensor diti_tensor_factors(diti_graph *graph, const diti_weight *weight) {

@@ -489,4 +489,6 @@ DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
 /* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, colors] F32 in -1..1; a fourth one is alpha. */
 DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap);
+/* ops_lora.c: the vector with what LoRAs add to it: a tensor of its own, or `vector` itself where none does. */
+DIT_INTERNAL diti_tensor diti_lora_vector(diti_graph *graph, const diti_weight *weight, diti_tensor vector);
 #endif

@@ -96,8 +96,6 @@ DIT_INTERNAL bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *
 DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
 DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
 /* Does so with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
-/* The vector with what LoRAs add to it: a tensor of its own, or `vector` itself where none does. */
-DIT_INTERNAL diti_tensor diti_lora_vector(diti_graph *graph, const diti_weight *weight, diti_tensor vector);
 DIT_INTERNAL void diti_lora_linear(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                    const diti_weight *whole, const diti_linear_desc *desc);
 /* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */

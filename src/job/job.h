@@ -920,7 +920,7 @@ DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
 /* Whether all devices of a split job compute with F16, as far as other processes have told (emit.c). */
 DIT_INTERNAL bool diti_job_has_halves(const dit_job *job);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
-/* job.c: the plan of the first share is made anew for the request; on failure the job keeps its old program. */
+/* replan.c: the plan of the first share is made anew for the request; on failure the job keeps its old program. */
 DIT_INTERNAL dit_result diti_job_replace_program(dit_job *job, dit_error *err);
 /* program.c */
 /* Appends a share to the job, without an assignment; NULL: no memory. device: NULL where the share is only measured. */

@@ -281,6 +281,7 @@ DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_g
     if (!columns) return;
     out->scales = diti_tensor_input(graph, DITI_F32, 1, columns, "strengths of LoRAs");
     graph->loras = out->list;
+    graph->add_to_vector = diti_lora_vector;
     graph->lora_count = out->count;
     graph->lora_scales = out->scales;
 }

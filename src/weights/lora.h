@@ -162,13 +162,16 @@ typedef struct diti_lora_merges {
 /* Notes what is added to a component's stored tensors; the values of these modules stay in memory. */
 DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_role part, const diti_weights *weights,
                                                dit_error *err);
-/* Measures the columns that DoRA scales, by reading the weights that are noted; once for each module. */
+/* lora_norms.c: measures the columns that DoRA scales, by reading the weights that are noted; once for each module. */
 DIT_INTERNAL dit_result diti_lora_merges_measure(diti_lora_merges *merges, const diti_checkpoint *checkpoint,
                                                  dit_error *err);
 DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor);
 /* values [columns] of a row of the tensor. */
 DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
                                        float *values);
+/* Adds what stands in the list of merges before `end`. */
+DIT_INTERNAL void diti_lora_merges_add_until(const diti_lora_merges *merges, const diti_stored_tensor *tensor,
+                                             uint32_t row, size_t end, float *values);
 /* values: all of a tensor that is a vector (diti_target). */
 DIT_INTERNAL void diti_lora_merges_add_vector(const diti_lora_merges *merges, const diti_stored_tensor *tensor,
                                               float *values);
