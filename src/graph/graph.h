@@ -198,9 +198,9 @@ typedef struct diti_graph {
     diti_tensor made_early; /* tensor that the newest early dispatch has made; 0: none */
     const diti_lora_use *loras;
     uint32_t lora_count;
-    diti_tensor (*add_to_vector)(struct diti_graph *graph, const diti_weight *weight,
-                                 diti_tensor vector); /* what LoRAs add to vectors (diti_lora_vector); NULL: nothing */
-    diti_tensor lora_scales;                          /* F32 [1, scales of all], each times the weight of its LoRA */
+    /* diti_lora_vector, where LoRAs add to vectors; else NULL */
+    diti_tensor (*add_to_vector)(struct diti_graph *graph, const diti_weight *weight, diti_tensor vector);
+    diti_tensor lora_scales; /* F32 [1, scales of all], each times the weight of its LoRA */
 } diti_graph;
 
 typedef struct diti_observer { /* dit-convert --calibrate: appends ops that keep the input of a linear layer */

@@ -185,7 +185,7 @@ static dit_result diti_terms_read(dit_job *job, dit_error *err) {
             continue;
         }
         peers->lacks[rank] = theirs.lacks;
-        if (!job->runs) DITI_TRY(diti_terms_compare(job, rank, &theirs, err)); /* they are those of the creation */
+        if (!job->runs) DITI_TRY(diti_terms_compare(job, rank, &theirs, err)); /* the letters are of the creation */
     }
     return result;
 }
