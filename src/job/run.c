@@ -103,8 +103,8 @@ static diti_job_flight diti_run_next_slice(diti_share *share) {
 
 /* --- cutting anew --- */
 
-#define DITI_GLANCE_US 10000000u /* longest wait of dit_job_wait until it looks at the rest of a job */
-#define DITI_MIN_SLICE_US 250u   /* least that a budget alone asks for: shorter slices are mostly launches */
+#define DITI_LOOK_US 10000000u /* most that counts of the time between two looks at a device */
+#define DITI_MIN_SLICE_US 250u /* least that a budget alone asks for: shorter slices are mostly launches */
 
 /* How long slices may be: as the application has said, else as it has time for in a frame. */
 static uint32_t diti_run_limit_us(const diti_share *share, uint32_t budget_us) {
@@ -563,12 +563,12 @@ static diti_device *diti_run_waits(const dit_job *job) {
 }
 
 /* A device that finishes nothing of what it was given for long is lost, even if the driver does not say so. Between two
-   looks no more than the longest glance counts: the machine may have slept, or its clock may have been set. */
+   looks no more than ten seconds count: the machine may have slept, or its clock may have been set. */
 static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
     uint64_t now = diti_clock_us(), passed = now > job->watched_us ? now - job->watched_us : 0;
     diti_device *waits = diti_run_waits(job);
     job->watched_us = now;
-    job->still_us = moved || !waits ? 0 : job->still_us + (passed < DITI_GLANCE_US ? passed : DITI_GLANCE_US);
+    job->still_us = moved || !waits ? 0 : job->still_us + (passed < DITI_LOOK_US ? passed : DITI_LOOK_US);
     return job->still_us >= job->shares[0]->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
@@ -667,7 +667,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
-    glance_ns = diti_run_streams(job) ? 1000000u : job->mesh ? 500000u : DITI_GLANCE_US * 1000u;
+    glance_ns = diti_run_streams(job) ? 1000000u : job->mesh ? 500000u : 10000000u;
     for (;;) {
         result = dit_job_step(job, job->shares[0]->device->max_slice_us);
         left = diti_run_time_left(timeout_ns, &begin);
