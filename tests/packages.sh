@@ -116,7 +116,7 @@ with dit.Context(log=lambda level, message: seen.append(message), level=3) as co
     assert told.returncode == 0  # the program reads the PNG
     for call, told in ((lambda: model.generate("x", width=33, height=32), "33"), (lambda: model.generate("x", sampler="nonsense"), "nonsense"),
                        (lambda: context.load("no/such/model"), "no/such/model"),
-                       (lambda: model.generate("x", width=32, height=32, steps=50, progress=lambda *_: False), "cancelled")):
+                       (lambda: model.generate("x", width=32, height=32, steps=400, progress=lambda *_: False), "cancelled")):
         try:
             call()
         except dit.DitError as error:

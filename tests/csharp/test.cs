@@ -60,7 +60,7 @@ static class Test {
         what.Sampler = "nonsense";
         Fails<Dit.DitException>(() => model.Generate(what), "nonsense");
         what.Sampler = null;
-        what.Steps = 50;
+        what.Steps = 400; // more than a device makes in the first wait
         Fails<OperationCanceledException>(() => model.Generate(what, (f, s, n) => false), "cancelled");
         var source = new CancellationTokenSource();
         source.Cancel();
