@@ -1,14 +1,7 @@
 /* The clock: microseconds of a clock that never goes back, on POSIX systems and on Windows. */
 #include "base/base.h"
-#ifdef _WIN32
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
-#endif
-#ifndef NOMINMAX
-#define NOMINMAX
-#endif
-#include <windows.h>
-#else
+#include "base/windows.h"
+#ifndef _WIN32
 #include <sys/time.h>
 #endif
 

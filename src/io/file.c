@@ -1,14 +1,7 @@
 /* Files as bytes at an offset: mapped, read by a callback of the application, or in its memory. */
+#include "base/windows.h"
 #include "io/io.h"
-#ifdef _WIN32
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
-#endif
-#ifndef NOMINMAX
-#define NOMINMAX
-#endif
-#include <windows.h>
-#else
+#ifndef _WIN32
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -715,9 +715,9 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
-/* lora.c: LoRAs of a model. Files are opened before its parts are measured and loaded, and added behind that. */
-/* Whether adapters may call an encoder the third one, which it is not. */
+/* lora.c: whether adapters may call an encoder the third one, which it is not. */
 DIT_INTERNAL bool diti_encoder_is_third(const dit_model *model, uint32_t index);
+/* LoRAs of a model. Files are opened before its parts are measured and loaded, and added behind that. */
 DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *desc, dit_error *err);
 /* Bytes on the device, by the parts as they are measured. */
 DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);

@@ -380,6 +380,7 @@ DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
     const unsigned char *report = (const unsigned char *)job->health_readback.block.mapped;
     uint32_t step, count = 0, i;
     float state[2][DITI_REUSE_STATE];
+    if (!job->request.shape.reuse.policy) return 0;
     if (!diti_reuse_decides(&job->request.shape.reuse)) {
         for (step = 0; step < job->status.step; step++) count += diti_job_reuses(job, step);
         return count;

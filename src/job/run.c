@@ -569,7 +569,7 @@ static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
     diti_device *waits = diti_run_waits(job);
     job->watched_us = now;
     job->still_us = moved || !waits ? 0 : job->still_us + (passed < DITI_LOOK_US ? passed : DITI_LOOK_US);
-    return job->still_us >= job->shares[0]->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
+    return waits && job->still_us >= job->shares[0]->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
 /* Slices or copies of one device may have waited for what another one has just submitted. */

@@ -328,7 +328,25 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
 
 /* --- all of them, in two stages --- */
 
-#define DITI_SELFTEST_PARTS 17u /* the rung, the other classes, and measuring */
+/* Those behind the rung's: an attention before what takes its place, and before what wants the layout of matrices,
+   which the one on them finds. */
+static const diti_class diti_selftest_classes[] = {DITI_CLASS_HALF,
+                                                   DITI_CLASS_FP16,
+                                                   DITI_CLASS_COOP_CONV,
+                                                   DITI_CLASS_COOP_I8,
+                                                   DITI_CLASS_COOP_FLOAT8,
+                                                   DITI_CLASS_DOT,
+                                                   DITI_CLASS_PACKED_DOT,
+                                                   DITI_CLASS_BROADCAST,
+                                                   DITI_CLASS_COOP2_ATTENTION,
+                                                   DITI_CLASS_COOP_ATTENTION,
+                                                   DITI_CLASS_COOP_PAIRS,
+                                                   DITI_CLASS_HALF_ATTENTION,
+                                                   DITI_CLASS_BROADCAST_ATTENTION,
+                                                   DITI_CLASS_COOP_ATTENTION_I8,
+                                                   DITI_CLASS_DOT_ATTENTION};
+
+#define DITI_SELFTEST_PARTS (DITI_COUNT(diti_selftest_classes) + 2) /* the rung, the other classes, and measuring */
 
 /* DIT_CANCELLED: the application has had enough. */
 static dit_result diti_selftest_report(const diti_selftest *test, size_t done) {
@@ -395,28 +413,11 @@ static dit_result diti_selftest_first(diti_selftest *test, dit_error *err) {
 }
 
 static dit_result diti_selftest_second(diti_selftest *test, dit_error *err) {
-    static const diti_class classes[] = {/* an attention before what takes its place, and before what wants the layout
-                                            of matrices, which the one on them finds */
-                                         DITI_CLASS_HALF,
-                                         DITI_CLASS_FP16,
-                                         DITI_CLASS_COOP_CONV,
-                                         DITI_CLASS_COOP_I8,
-                                         DITI_CLASS_COOP_FLOAT8,
-                                         DITI_CLASS_DOT,
-                                         DITI_CLASS_PACKED_DOT,
-                                         DITI_CLASS_BROADCAST,
-                                         DITI_CLASS_COOP2_ATTENTION,
-                                         DITI_CLASS_COOP_ATTENTION,
-                                         DITI_CLASS_COOP_PAIRS,
-                                         DITI_CLASS_HALF_ATTENTION,
-                                         DITI_CLASS_BROADCAST_ATTENTION,
-                                         DITI_CLASS_COOP_ATTENTION_I8,
-                                         DITI_CLASS_DOT_ATTENTION};
     diti_device *device = test->device;
     dit_result result = DIT_OK;
     size_t i;
-    for (i = 0; i < DITI_COUNT(classes) && result >= 0; i++) {
-        diti_class which = classes[i];
+    for (i = 0; i < DITI_COUNT(diti_selftest_classes) && result >= 0; i++) {
+        diti_class which = diti_selftest_classes[i];
         diti_rung rung = device->rung;
         bool good = true;
         if (!diti_class_is_used(device, which) || which == diti_selftest_rung_class(device->rung)) continue;
@@ -435,7 +436,7 @@ static dit_result diti_selftest_second(diti_selftest *test, dit_error *err) {
     diti_class_describe(device, device->dropped);
     if (!device->wanted)
         diti_log(&test->context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
-    result = diti_selftest_report(test, DITI_COUNT(classes) + 1);
+    result = diti_selftest_report(test, DITI_COUNT(diti_selftest_classes) + 1);
     if (result != DIT_OK) return result;
     result = diti_device_choose_matrices(device, err);
     if (result >= 0) result = diti_device_measure(device, err);

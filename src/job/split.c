@@ -18,8 +18,8 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     diti_share *share = diti_share_create(job, context ? context->device : NULL);
     bool folded;
     if (!share) return diti_fail_memory(err, "the job");
-    DITI_TRY(
-        diti_job_choose(job->model, context, job->context ? job : NULL, &job->request, err)); /* not when inspected */
+    /* no other process makes a job that is inspected */
+    DITI_TRY(diti_job_choose(job->model, context, job->context ? job : NULL, &job->request, err));
     total = diti_split_ranks(&job->request.shape.split);
     diti_split_print(&job->request.shape.split, name);
     if (total > all)

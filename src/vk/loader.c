@@ -1,16 +1,9 @@
 /* Vulkan's functions: the loader is opened at run time, or the application hands its own over. */
-#if defined(_WIN32) /* before vk.h: windows.h makes CreateSemaphore a macro, which must then hold everywhere */
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
-#endif
-#ifndef NOMINMAX
-#define NOMINMAX
-#endif
-#include <windows.h>
-#else
+#include "base/windows.h"
+#include "vk/vk.h"
+#ifndef _WIN32
 #include <dlfcn.h>
 #endif
-#include "vk/vk.h"
 
 #if defined(_WIN32)
 static const char *const diti_loader_names[] = {"vulkan-1.dll"};

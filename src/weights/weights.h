@@ -142,7 +142,7 @@ enum { DITI_NAMES_DIFFUSERS = 1, DITI_NAMES_ORIGINAL = 2, DITI_NAMES_ALL = 3 };
 typedef struct diti_target {
     char *module;              /* as it is asked for, without ".weight" or ".bias" */
     bool vector;               /* numbers, each a row of one column, whatever shape the tensor has */
-    bool bias;                 /* ... and its name ended in ".bias" */
+    bool bias;                 /* a vector whose name ended in ".bias" */
     uint32_t names;            /* code bases that call it so: diffusers; the original, by its key table; or both */
     uint32_t first, rows, all; /* rows [first, first + rows) of the module's `all` */
     uint32_t columns;

@@ -270,21 +270,25 @@ static uint32_t count_left_letters(uint32_t ranks) {
     return left;
 }
 
+/* One of three ranks, with a pipeline. */
+static bool open_third(maker *m, uint32_t rank, const char *path) {
+    dit_context_desc desc = DITI_ZERO;
+    memset(m, 0, sizeof *m);
+    desc.devices = "llvmpipe";
+    desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
+    desc.transport = socket_transport(rank, 3);
+    return CHECK_MESSAGE(dit_context_create(&desc, &m->context, &err) == DIT_OK && load_pipeline(m, path) == DIT_OK,
+                         "%s", err.message);
+}
+
 /* Calls fail in one rank; all that comes after them works in every rank, and takes no letter of theirs. */
 static void call_on(uint32_t rank) {
     static const dit_result fails[] = {DIT_ERROR_INVALID_ARGUMENT, DIT_ERROR_OUT_OF_DEVICE_MEMORY};
     enum { NOBODY = SOCKET_RANKS };
-    dit_context_desc desc = DITI_ZERO;
     dit_job_desc job;
     uint32_t i;
     maker m;
-    memset(&m, 0, sizeof m);
-    desc.devices = "llvmpipe";
-    desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
-    desc.transport = socket_transport(rank, 3);
-    if (!CHECK_MESSAGE(dit_context_create(&desc, &m.context, &err) == DIT_OK && load_pipeline(&m, tiny) == DIT_OK, "%s",
-                       err.message))
-        return;
+    if (!open_third(&m, rank, tiny)) return;
     job = request(&m, "cfg2", SIDE, STEPS);
     if (rank < 2)
         expect_made(&m, rank, "cfg2", NOBODY, DIT_OK);
@@ -316,18 +320,10 @@ static void call_on(uint32_t rank) {
 /* A restart before the job's first step has prompts with another number of tokens. A third rank has no share. */
 static void restart_on(uint32_t rank) {
     static const char longer[] = "a red apple and a green one on a wooden table";
-    dit_context_desc desc = DITI_ZERO;
     dit_job_desc job;
     uint32_t i;
     maker m;
-    memset(&m, 0, sizeof m);
-    desc.devices = "llvmpipe";
-    desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
-    desc.transport = socket_transport(rank, 3);
-    if (!CHECK_MESSAGE(dit_context_create(&desc, &m.context, &err) == DIT_OK &&
-                           load_pipeline(&m, "tests/fixtures/pipe_qwenimage") == DIT_OK,
-                       "%s", err.message))
-        return;
+    if (!open_third(&m, rank, "tests/fixtures/pipe_qwenimage")) return;
     job = request(&m, "layers2", SIDE, 1);
     CHECK_MESSAGE(make_job(&m, &job) == (rank < 2 ? DIT_OK : DIT_ERROR_INVALID_ARGUMENT), "%s", err.message);
     job.prompt = longer;
