@@ -328,7 +328,7 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
 
 /* --- all of them, in two stages --- */
 
-/* Those behind the rung's: an attention before what takes its place, and before what wants the layout of matrices,
+/* All but the rung's: an attention before what takes its place, and before what wants the layout of matrices,
    which the one on them finds. */
 static const diti_class diti_selftest_classes[] = {DITI_CLASS_HALF,
                                                    DITI_CLASS_FP16,
