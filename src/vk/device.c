@@ -133,13 +133,15 @@ static uint32_t diti_device_narrow(const diti_device *device, const diti_identit
     return chooses ? (uint32_t)most : device->limits.group_invocations;
 }
 
-/* Drivers that were seen to compile folded modules in less time, or in no more. SwiftShader fills the memory with some
-   folded products; drivers that nobody has measured specialize modules themselves. */
+/* Drivers that were seen to compile folded modules in less time, or in no more, and MoltenVK, which before 1.3 gives
+   arrays the length that they have without specialization (KhronosGroup/MoltenVK#2441). SwiftShader fills the memory
+   with some folded products; drivers that nobody has measured specialize modules themselves. */
 static diti_folding diti_device_folding(const diti_identity *id, const char *overrides) {
     diti_folding folding = DITI_FOLDING_NONE;
     if (id->driver == VK_DRIVER_ID_MESA_RADV || id->driver == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
         id->driver == VK_DRIVER_ID_MESA_NVK || id->driver == VK_DRIVER_ID_MESA_TURNIP ||
-        id->driver == DITI_DRIVER_HONEYKRISP || id->driver == VK_DRIVER_ID_MESA_LLVMPIPE)
+        id->driver == DITI_DRIVER_HONEYKRISP || id->driver == VK_DRIVER_ID_MESA_LLVMPIPE ||
+        id->driver == VK_DRIVER_ID_MOLTENVK)
         folding = DITI_FOLDING_ALL;
     if (id->driver == VK_DRIVER_ID_GOOGLE_SWIFTSHADER) folding = DITI_FOLDING_WITHOUT_PRODUCTS;
     return (diti_folding)diti_override_number(overrides, "fold", folding);
