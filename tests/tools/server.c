@@ -231,7 +231,8 @@ static int shell(const char *format, ...) {
     snprintf(whole, sizeof whole,
              "export XDG_CACHE_HOME=%s/cache WORK=%s DIT='build/dit -m " MODEL " --steps 2 -W 32 -H 32'; %s", work,
              work, command);
-    return WEXITSTATUS(system(whole));
+    int status = system(whole);
+    return WEXITSTATUS(status);
 }
 
 /* ---- Pictures ---- */

@@ -7,7 +7,11 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
+#ifdef __APPLE__
+#include <util.h>
+#else
 #include <pty.h>
+#endif
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/stat.h>
@@ -563,7 +567,8 @@ static int shell(const char *format, ...) {
     snprintf(whole, sizeof whole,
              "cd %s && export XDG_CACHE_HOME=cache DIT=\"%s -m %s --steps 2 -W 32 -H 32\" && { %s\n} 2>said", work,
              program, model, command);
-    return WEXITSTATUS(system(whole));
+    int status = system(whole);
+    return WEXITSTATUS(status);
 }
 
 static bool holds(const char *name, const char *text) {
