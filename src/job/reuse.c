@@ -339,6 +339,7 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
             diti_reuse_fit(reuse, h, step, row);
         else
             diti_reuse_forecast(reuse, h, step, row);
+        row->slot = (float)reuse->slots; /* if it overflows, steps behind it run with its row, and must keep nothing */
         out->reuses[step] = 1;
         out->shape.reuse.kinds[low] |= 1u << diti_job_step_kind(out, step);
         out->shape.reuse_variants[low] |= 1u << diti_job_step_variant(out, step);
