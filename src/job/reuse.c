@@ -305,10 +305,11 @@ static bool diti_reuse_is_due(const diti_job_request *request, const char *text,
     if (reuse->policy == DITI_REUSE_SPECTRUM) {
         h->since++;
         return step >= diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 4), steps) && h->count >= 2 &&
-               step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_TO, 0.9), steps) && h->since % (uint32_t)h->window;
+               step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_TO, 0.9), steps) &&
+               h->since % diti_reuse_of(h->window, steps);
     }
     from = diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_FROM, 0.25), steps);
-    every = (uint32_t)diti_reuse_get(reuse, DITI_REUSE_INTERVAL, reuse->policy == DITI_REUSE_DELTA ? 2 : 3);
+    every = diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_INTERVAL, reuse->policy == DITI_REUSE_DELTA ? 2 : 3), steps);
     return step >= from && step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_TO, steps), steps) &&
            (step - from) % every != 1 % every;
 }

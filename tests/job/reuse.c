@@ -454,6 +454,39 @@ static void test_presets(void) {
     test_preset(NULL, 28, DITI_REUSE_DELTA, 9, 20);
 }
 
+/* ---- schedules ---- */
+
+/* Steps that reuse blocks are those marked with '-'; the gate is at step `gate`. */
+static void test_schedule(const char *named, const char *steps, uint32_t gate) {
+    const asked a = {2, 2, 1, (uint32_t)strlen(steps), 0, 0, 0, NULL, false, 0, NULL};
+    generated_inputs inputs;
+    dit_job_desc desc = request_asked(&at, &a, NULL, &inputs);
+    diti_job_request request;
+    char got[32] = "";
+    uint32_t step;
+    desc.cache = named;
+    if (CHECK_MESSAGE(diti_job_request_make(at.model, &at.model->env, &desc, NULL, &request, &err) == DIT_OK, "%s: %s",
+                      named, err.message)) {
+        for (step = 0; step < a.steps; step++) got[step] = request.reuses && request.reuses[step] ? '-' : '#';
+        CHECK_MESSAGE(!strcmp(got, steps) && request.shape.reuse.gate_step == gate, "%s: %s, not %s; gate at %u", named,
+                      got, steps, request.shape.reuse.gate_step);
+        diti_job_request_free(&at.model->env, &request);
+    }
+    generated_free_inputs(&inputs);
+}
+
+/* Numbers at the ends of what is allowed, and few steps. */
+static void test_schedules(void) {
+    if (!open_model(&small)) return;
+    test_schedule("delta:interval=4294967296", "##-#--", 0);
+    test_schedule("taylor:interval=4294967296", "##-#--", 0);
+    test_schedule("spectrum:interval=4294967296,warmup=2,to=6", "##----", 0);
+    test_schedule("spectrum:grow=4294967295,warmup=1,to=6", "##----", 0);
+    test_schedule("delta:from=0,interval=1", "####", 0);
+    test_schedule("delta", "#", 0);
+    test_schedule("taylor", "#-", 0);
+}
+
 /* ---- operations ---- */
 
 /* Counts those of one run of a segment. */
@@ -733,6 +766,7 @@ int main(void) {
         test_patterns(sweeps);
         test_gates(sweeps);
         test_presets();
+        test_schedules();
         test_easy();
         test_operations();
         test_splits(sweeps);
