@@ -295,7 +295,7 @@ static bool diti_reuse_is_due(const diti_job_request *request, const char *text,
     const diti_reuse *reuse = &request->shape.reuse;
     uint32_t steps = request->shape.steps, from, every;
     if (reuse->policy == DITI_REUSE_MAG) {
-        if (step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_RETAIN, 0.2) * steps + 0.5, steps)) return false;
+        if (step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_RETAIN, 0.2), steps)) return false;
         h->ratio *= diti_reuse_ratio(text, step, steps);
         h->error += fabs(1 - h->ratio);
         h->since++;
@@ -359,6 +359,7 @@ DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const dit
     const char *text = diti_reuse_text(model, desc);
     diti_reuse_history h = DITI_ZERO;
     reuse->gate_step = diti_reuse_of((double)reuse->gate, steps);
+    if (reuse->gate > 0 && !reuse->gate_step) reuse->gate_step = 1; /* 0 stands for no gate */
     if (!reuse->policy) return DIT_OK;
     DITI_TRY(diti_reuse_check(out, text, err));
     DITI_TRY(diti_reuse_range(&model->transformer->traits, text, reuse, err));

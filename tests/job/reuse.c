@@ -485,6 +485,13 @@ static void test_schedules(void) {
     test_schedule("delta:from=0,interval=1", "####", 0);
     test_schedule("delta", "#", 0);
     test_schedule("taylor", "#-", 0);
+    test_schedule("mag:ratios=1/1", "##---#---#", 0);
+    test_schedule("mag:ratios=1/1,retain=0", "#---#---#-", 0);
+    test_schedule("mag:ratios=1/1,retain=0.04", "#---#---#-", 0);
+    test_schedule("mag:ratios=1/1,retain=3", "###---#---", 0);
+    test_schedule("gate:0.01", "######", 1);
+    test_schedule("gate:0.3", "######", 2);
+    test_schedule("gate:0.3", "#", 1);
 }
 
 /* ---- operations ---- */
