@@ -6,9 +6,13 @@
 
 /* --- what is kept --- */
 
-enum { DITI_SNAPSHOT_TENSORS = 3 };
+/* The latent, what the solver remembers, and of either expert how many steps reused blocks, where the device decides.
+ */
+enum { DITI_SNAPSHOT_TENSORS = 5 };
 
+/* 0: the job has no such tensor. */
 static diti_tensor diti_snapshot_tensor(const diti_share *share, uint32_t i) {
+    if (i > 2) return share->program.residuals[i - 3].count;
     return i ? share->program.history[i - 1] : share->program.latent;
 }
 
@@ -16,8 +20,9 @@ static VkDeviceSize diti_snapshot_bytes(const diti_share *share) {
     VkDeviceSize bytes = 0;
     uint32_t i;
     for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++) {
-        const diti_tensor_info *tensor = &share->program.plan->tensors[diti_snapshot_tensor(share, i)];
-        bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
+        diti_tensor index = diti_snapshot_tensor(share, i);
+        const diti_tensor_info *tensor = &share->program.plan->tensors[index];
+        if (index) bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
     }
     return bytes;
 }
@@ -59,7 +64,8 @@ static void diti_snapshot_record_states(const diti_share *share, VkCommandBuffer
     uint32_t i;
     diti_snapshot_barrier(share, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++)
-        diti_snapshot_record_rows(share, commands, diti_snapshot_tensor(share, i), host, &at, back);
+        if (diti_snapshot_tensor(share, i))
+            diti_snapshot_record_rows(share, commands, diti_snapshot_tensor(share, i), host, &at, back);
     if (back) diti_snapshot_record_rows(share, commands, share->program.step_row, host, &at, back);
     diti_snapshot_barrier(share, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }

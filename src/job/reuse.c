@@ -385,7 +385,8 @@ DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
     float state[2][DITI_REUSE_STATE];
     if (!job->request.shape.reuse.policy) return 0;
     if (!diti_reuse_decides(&job->request.shape.reuse)) {
-        for (step = 0; step < job->status.step; step++) count += diti_job_reuses(job, step);
+        for (step = 0; step < job->status.step; step++)
+            count += job->request.reuses[step] && (!job->begins_at || step < job->begins_at);
         return count;
     }
     if (job->status.result != DIT_OK) return 0;
@@ -433,6 +434,7 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
                                      DITI_REUSE_STATE + share->job->request.shape.steps +
                                          (reuse->policy == DITI_REUSE_EASY ? DITI_FORECAST_STATE : 0),
                                      "steps reused");
+        r->count = diti_tensor_view(graph, r->state, 0, 1, 3, 1);
         r->gate = diti_tensor_state(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
     }
     share->program.step.residual = &share->program.residuals[0];

@@ -165,6 +165,38 @@ static void check_resume(maker *m, const char *split, uint32_t device, how kind,
     CHECK(status.preview_id < STEPS && dit_job_restart(m->job, &desc, &err) < 0);
 }
 
+/* A job that goes on has kept nothing of earlier steps: a fixed schedule computes all that are left, and makes the
+   picture of a schedule that ends there; where the device decides, it begins with one that is computed. Steps that
+   reused blocks before count as well. */
+static void check_cached_resume(maker *m, const char *split) {
+    static const char *const caches[] = {"taylor:from=1,interval=2,to=%u", "fbcache:threshold=1000,most=2"};
+    enum { MANY = 7 };
+    static outcome resumed;
+    dit_status status;
+    uint32_t i, begins, wanted;
+    char cache[64];
+    for (i = 0; i < 2; i++) {
+        dit_job_desc desc = request(m, split, SIDE, MANY), alone = request(m, NULL, SIDE, MANY);
+        snprintf(cache, sizeof cache, caches[i], (unsigned)MANY);
+        desc.cache = cache;
+        desc.resume_on_loss = true;
+        if (!begin(m, &desc)) return;
+        set_trap(m, 1, RUNS_OUT, 4, 3);
+        CHECK_MESSAGE(finish(m) == DIT_OK && m->job->resumed, "%s: %s", cache, err.message);
+        begins = m->job->begins_at;
+        dit_job_status(m->job, &status, NULL);
+        wanted = i ? begins - (begins + 2) / 3 + MANY - begins - (MANY - begins + 2) / 3 : begins / 2;
+        CHECK_MESSAGE(begins > 1 && begins <= 4 && status.reused == wanted,
+                      "%s behind step %u: %u steps reused, not %u", cache, begins, status.reused, wanted);
+        if (i) continue;
+        snprintf(cache, sizeof cache, caches[i], begins);
+        alone.cache = cache;
+        resumed = made;
+        CHECK_MESSAGE(begin(m, &alone) && finish(m) == DIT_OK && difference(&resumed, &made) <= 1e-3, "%s: off by %.3g",
+                      cache, difference(&resumed, &made));
+    }
+}
+
 /* A device fails, and the other one has no room for all of the work. The job keeps its counts, and tells why it ended
    whatever it is asked for. */
 static void check_no_room(maker *m, uint32_t device) {
@@ -352,6 +384,7 @@ static void test_whole_devices(void) {
         check_resume(&m, splits[i], i % 2, RUNS_OUT, 1 + i % STEPS);
         if (full) sweep_split(&m, splits[i]);
     }
+    check_cached_resume(&m, "ulysses2");
     check_no_room(&m, 1);
     if (full) check_no_room(&m, 0);
     if (full) check_no_resume(&m);
