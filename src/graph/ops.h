@@ -233,6 +233,7 @@ DIT_INTERNAL void diti_residual_do(diti_graph *graph, diti_residual_op op, diti_
    (EasyCache) change is the input of the blocks, sums[2] are places of what diti_decide_measure told of their output,
    and state has DITI_FORECAST_STATE more words. */
 #define DITI_REUSE_STATE 4u
+#define DITI_REUSE_COUNT 3u
 #define DITI_FORECAST_STATE 6u
 typedef struct diti_decide_desc {
     diti_tensor change, changes[2], sums[2], state, next, row, gate;

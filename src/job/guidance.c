@@ -181,6 +181,17 @@ static diti_tensor diti_guidance_skip_divided(diti_share *share, diti_graph *gra
     return diti_graph_failed(graph) ? 0 : diti_guidance_sum(graph, all, 1, skipped, 0);
 }
 
+/* Where devices decide what is reused, those of the unconditional branch learn how many steps did from the ones that
+   evaluate a step alone: the first of them tells the job's status. */
+static void diti_guidance_count_alone(diti_share *share, diti_graph *graph, uint32_t device) {
+    const diti_residual *r = &share->program.residuals[share->program.is_low];
+    if (r->use != DITI_REUSE_DECIDES || diti_graph_failed(graph)) return;
+    if (share->assignment.guidance.index)
+        diti_send(graph, diti_tensor_view(graph, r->next, 0, 1, DITI_REUSE_COUNT, 1), device);
+    else
+        diti_receive(graph, r->count, device);
+}
+
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
 static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = diti_guidance_transformer(share);
@@ -193,11 +204,13 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
     if (alone && own == 1) {
         all = diti_transformer_step(transformer, graph, diti_guidance_step_desc(share));
         diti_send(graph, all, device);
+        diti_guidance_count_alone(share, graph, device);
         return all;
     }
     all = diti_tensor_new(graph, DITI_F32, alone ? rows : 2 * rows, columns, "predictions");
     if (alone) {
         diti_receive(graph, all, device);
+        diti_guidance_count_alone(share, graph, device);
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);

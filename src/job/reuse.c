@@ -393,7 +393,7 @@ DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
     diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
     memcpy(state, report + sizeof(diti_health), sizeof state);
     for (i = 0; i < 2; i++)
-        if (job->shares[0]->program.residuals[i].state) count += (uint32_t)state[i][3];
+        if (job->shares[0]->program.residuals[i].state) count += (uint32_t)state[i][DITI_REUSE_COUNT];
     return count;
 }
 
@@ -434,7 +434,7 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
                                      DITI_REUSE_STATE + share->job->request.shape.steps +
                                          (reuse->policy == DITI_REUSE_EASY ? DITI_FORECAST_STATE : 0),
                                      "steps reused");
-        r->count = diti_tensor_view(graph, r->state, 0, 1, 3, 1);
+        r->count = diti_tensor_view(graph, r->state, 0, 1, DITI_REUSE_COUNT, 1);
         r->gate = diti_tensor_state(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
     }
     share->program.step.residual = &share->program.residuals[0];
