@@ -10,7 +10,9 @@ static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request
         for (i = 0; i < DITI_SPLIT_AXES; i++) with.shape.split.degree[i] = i == axis ? 2 : 1;
         if ((diti_split_is_exact(axis) || request->shape.any) && !diti_job_unsplit(model, &with)) methods |= 1u << axis;
     }
-    if (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0) return methods;
+    if (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0 ||
+        request->shape.reuse.gate > 0)
+        return methods;
     return methods | DITI_SPLIT_SHARDS;
 }
 

@@ -4,6 +4,7 @@
    make test runs some; DIT_TEST_ALL=1 all.
    test-runs: lavapipe, in test-all sanitize swiftshader */
 #include "library.h"
+#include "job/auto.c"
 #include "model/evaluate.c"
 #include "split/split_job.h"
 #include "split/stale_model.h"
@@ -456,7 +457,8 @@ static void test_presets(void) {
 
 /* ---- schedules ---- */
 
-/* Steps that reuse blocks are those marked with '-'; the gate is at step `gate`. */
+/* Steps that reuse blocks are those marked with '-'; the gate is at step `gate`, and then auto takes no split whose
+   devices keep parts of the weights, which needs both branches of guidance in every step. */
 static void test_schedule(const char *named, const char *steps, uint32_t gate) {
     const asked a = {2, 2, 1, (uint32_t)strlen(steps), 0, 0, 0, NULL, false, 0, NULL};
     generated_inputs inputs;
@@ -470,6 +472,8 @@ static void test_schedule(const char *named, const char *steps, uint32_t gate) {
         for (step = 0; step < a.steps; step++) got[step] = request.reuses && request.reuses[step] ? '-' : '#';
         CHECK_MESSAGE(!strcmp(got, steps) && request.shape.reuse.gate_step == gate, "%s: %s, not %s; gate at %u", named,
                       got, steps, request.shape.reuse.gate_step);
+        CHECK_MESSAGE(!(diti_auto_methods(at.model, &request) & DITI_SPLIT_SHARDS) == (gate > 0),
+                      "%s: auto may divide weights, although cfg2,shard is refused with a gate", named);
         diti_job_request_free(&at.model->env, &request);
     }
     generated_free_inputs(&inputs);
