@@ -430,7 +430,7 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
 
 DIT_INTERNAL void diti_job_await_report(dit_job *job) {
     diti_health *health = (diti_health *)job->health_readback.block.mapped;
-    memset(health, 0, sizeof *health);
+    memset(health, 0, DITI_REPORT_BYTES);
     health->step = DITI_NO_REPORT;
     diti_buffer_flush(job->shares[0]->device, &job->health_readback);
 }
