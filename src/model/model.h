@@ -221,7 +221,7 @@ typedef struct diti_residual {
                                                               of the picture as a whole, the first */
     diti_tensor changes[2], state, gate; /* see diti_decide; changes where the device has the first blocks */
     diti_tensor next;                    /* state behind the step */
-    diti_tensor count;                   /* its word that says how many steps reused blocks */
+    diti_tensor count;                   /* the state's word that says how many steps reused blocks */
     diti_tensor outputs[2], sums[2];     /* EasyCache: outputs of the range where the device has the last blocks */
     uint32_t first_branch;               /* number of the first branch here among those of guidance */
     diti_ranks group;                    /* devices that decide together */
