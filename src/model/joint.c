@@ -261,7 +261,8 @@ static void diti_single_block_pair(diti_single_block *block, uint32_t width, uin
     block->attention.out_name = "out";
 }
 
-/* Rows of q, k, v and the feed-forward's first layer by the names of files that have them in one matrix, or in four. */
+/* Rows of q, k, v and the feed-forward's first layer by the names of files that have them in one matrix, or in four,
+   and of q, k and v in one, as XLabs' adapters of FLUX.1 have them. */
 static void diti_single_block_alias(diti_loader *loader, const diti_single_block *block, uint32_t width) {
     static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
     uint32_t i;
@@ -269,6 +270,7 @@ static void diti_single_block_alias(diti_loader *loader, const diti_single_block
         bool joined = block->qkv.count == 1;
         const diti_weight *weight = &block->qkv.layers[joined ? 0 : i].weight;
         uint32_t row = joined ? i * width : 0;
+        diti_loader_alias(loader, weight, row, width, "qkv", i * width, 3 * width, DITI_NAMES_ALL);
         if (loader->rename)
             diti_loader_alias(loader, weight, row, width, qkv[i], 0, width, DITI_NAMES_ALL);
         else

@@ -918,7 +918,7 @@ typedef struct diti_single_block {
         "ff_context.net.2", "txt_mlp.2"                                                                                \
     }
 #define DITI_SINGLE_KEYS                                                                                               \
-    {"qkv_mlp", "linear1"}, {"attn.norm_q.weight", "norm.query_norm.scale"},                                           \
+    {"qkv_mlp", "linear1"}, {"qkv", "qkv"}, {"attn.norm_q.weight", "norm.query_norm.scale"},                           \
         {"attn.norm_k.weight", "norm.key_norm.scale"}, {                                                               \
         "proj_out", "linear2"                                                                                          \
     }

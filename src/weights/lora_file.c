@@ -6,51 +6,63 @@
 typedef struct diti_lora_ending {
     const char *text;
     diti_lora_slot slot;
+    const char *module; /* what the module's name has in its place; NULL: nothing */
 } diti_lora_ending;
-/* LightX2V's difference of X.modulation is X.diff_m. */
-#define DITI_LORA_DIFF_TABLE ".diff_m"
-#define DITI_LORA_TABLE ".modulation"
 
 static const diti_lora_ending diti_lora_endings[] = {
-    {".lora_A.weight", DITI_LORA_DOWN},
-    {".lora_B.weight", DITI_LORA_UP},
-    {".lora_A.default.weight", DITI_LORA_DOWN},
-    {".lora_B.default.weight", DITI_LORA_UP},
-    {".lora_A", DITI_LORA_DOWN},
-    {".lora_B", DITI_LORA_UP},
-    {".lora_down.weight", DITI_LORA_DOWN},
-    {".lora_up.weight", DITI_LORA_UP},
-    {".lora.down.weight", DITI_LORA_DOWN},
-    {".lora.up.weight", DITI_LORA_UP},
-    {"_lora.down.weight", DITI_LORA_DOWN},
-    {"_lora.up.weight", DITI_LORA_UP},
-    {".lora_linear_layer.down.weight", DITI_LORA_DOWN},
-    {".lora_linear_layer.up.weight", DITI_LORA_UP},
-    {".hada_w1_a", DITI_LOHA_1A},
-    {".hada_w1_b", DITI_LOHA_1B},
-    {".hada_w2_a", DITI_LOHA_2A},
-    {".hada_w2_b", DITI_LOHA_2B},
-    {".lokr_w1", DITI_LOKR_1},
-    {".lokr_w1_a", DITI_LOKR_1A},
-    {".lokr_w1_b", DITI_LOKR_1B},
-    {".lokr_w2", DITI_LOKR_2},
-    {".lokr_w2_a", DITI_LOKR_2A},
-    {".lokr_w2_b", DITI_LOKR_2B},
-    {".alpha", DITI_LORA_ALPHA},
-    {".dora_scale", DITI_LORA_MAGNITUDE},
-    {".lora_magnitude_vector", DITI_LORA_MAGNITUDE},
-    {".lora_magnitude_vector.weight", DITI_LORA_MAGNITUDE},
-    {".lora_magnitude_vector.default.weight", DITI_LORA_MAGNITUDE},
-    {".hada_t1", DITI_LORA_REFUSED},
-    {".hada_t2", DITI_LORA_REFUSED},
-    {".lokr_t2", DITI_LORA_REFUSED},
-    {".lora_mid.weight", DITI_LORA_REFUSED},
-    {".lora_B.bias", DITI_LORA_REFUSED},
-    {".diff", DITI_LORA_DIFF},
-    {".w_norm", DITI_LORA_DIFF},
-    {DITI_LORA_DIFF_TABLE, DITI_LORA_DIFF},
-    {".diff_b", DITI_LORA_DIFF_BIAS},
-    {".b_norm", DITI_LORA_DIFF_BIAS},
+    {".lora_A.weight", DITI_LORA_DOWN, NULL},
+    {".lora_B.weight", DITI_LORA_UP, NULL},
+    {".lora_A.default.weight", DITI_LORA_DOWN, NULL},
+    {".lora_B.default.weight", DITI_LORA_UP, NULL},
+    {".lora_A", DITI_LORA_DOWN, NULL},
+    {".lora_B", DITI_LORA_UP, NULL},
+    {".lora_down.weight", DITI_LORA_DOWN, NULL},
+    {".lora_up.weight", DITI_LORA_UP, NULL},
+    {".lora.down.weight", DITI_LORA_DOWN, NULL},
+    {".lora.up.weight", DITI_LORA_UP, NULL},
+    {"_lora.down.weight", DITI_LORA_DOWN, NULL},
+    {"_lora.up.weight", DITI_LORA_UP, NULL},
+    {".lora_linear_layer.down.weight", DITI_LORA_DOWN, NULL},
+    {".lora_linear_layer.up.weight", DITI_LORA_UP, NULL},
+    {".hada_w1_a", DITI_LOHA_1A, NULL},
+    {".hada_w1_b", DITI_LOHA_1B, NULL},
+    {".hada_w2_a", DITI_LOHA_2A, NULL},
+    {".hada_w2_b", DITI_LOHA_2B, NULL},
+    {".lokr_w1", DITI_LOKR_1, NULL},
+    {".lokr_w1_a", DITI_LOKR_1A, NULL},
+    {".lokr_w1_b", DITI_LOKR_1B, NULL},
+    {".lokr_w2", DITI_LOKR_2, NULL},
+    {".lokr_w2_a", DITI_LOKR_2A, NULL},
+    {".lokr_w2_b", DITI_LOKR_2B, NULL},
+    {".alpha", DITI_LORA_ALPHA, NULL},
+    {".dora_scale", DITI_LORA_MAGNITUDE, NULL},
+    {".magnitude", DITI_LORA_MAGNITUDE, NULL}, /* ai-toolkit */
+    {".lora_magnitude_vector", DITI_LORA_MAGNITUDE, NULL},
+    {".lora_magnitude_vector.weight", DITI_LORA_MAGNITUDE, NULL},
+    {".lora_magnitude_vector.default.weight", DITI_LORA_MAGNITUDE, NULL},
+    {".hada_t1", DITI_LORA_REFUSED, NULL},
+    {".hada_t2", DITI_LORA_REFUSED, NULL},
+    {".lokr_t2", DITI_LORA_REFUSED, NULL},
+    {".lora_mid.weight", DITI_LORA_REFUSED, NULL},
+    {".lora_B.bias", DITI_LORA_REFUSED, NULL},
+    {".diff", DITI_LORA_DIFF, NULL},
+    {".w_norm", DITI_LORA_DIFF, NULL},
+    {".diff_m", DITI_LORA_DIFF, ".modulation"}, /* LightX2V */
+    {".diff_b", DITI_LORA_DIFF_BIAS, NULL},
+    {".b_norm", DITI_LORA_DIFF_BIAS, NULL},
+    /* XLabs' LoRAs of FLUX.1 */
+    {".processor.qkv_lora1.down.weight", DITI_LORA_DOWN, ".img_attn.qkv"},
+    {".processor.qkv_lora1.up.weight", DITI_LORA_UP, ".img_attn.qkv"},
+    {".processor.qkv_lora2.down.weight", DITI_LORA_DOWN, ".txt_attn.qkv"},
+    {".processor.qkv_lora2.up.weight", DITI_LORA_UP, ".txt_attn.qkv"},
+    {".processor.proj_lora1.down.weight", DITI_LORA_DOWN, ".img_attn.proj"},
+    {".processor.proj_lora1.up.weight", DITI_LORA_UP, ".img_attn.proj"},
+    {".processor.proj_lora2.down.weight", DITI_LORA_DOWN, ".txt_attn.proj"},
+    {".processor.proj_lora2.up.weight", DITI_LORA_UP, ".txt_attn.proj"},
+    {".processor.qkv_lora.down.weight", DITI_LORA_DOWN, ".qkv"},
+    {".processor.qkv_lora.up.weight", DITI_LORA_UP, ".qkv"},
+    {".processor.proj_lora.down.weight", DITI_LORA_DOWN, ".linear2"},
+    {".processor.proj_lora.up.weight", DITI_LORA_UP, ".linear2"},
 };
 
 typedef struct diti_lora_prefix {
@@ -60,7 +72,10 @@ typedef struct diti_lora_prefix {
 static const diti_lora_prefix diti_lora_prefixes[] = {
     {"base_model.model.", DIT_ROLE_NONE},
     {"lycoris_", DIT_ROLE_NONE},
+    {"lora_unet__", DIT_ROLE_TRANSFORMER}, /* VideoX-Fun: the model itself is a module without a name */
     {"lora_unet_", DIT_ROLE_TRANSFORMER},
+    {"Hunyuan_video_I2V_lora_", DIT_ROLE_TRANSFORMER},
+    {"pipe.dit.", DIT_ROLE_TRANSFORMER},
     {"lora_transformer_", DIT_ROLE_TRANSFORMER},
     {"transformer.", DIT_ROLE_TRANSFORMER},
     {"diffusion_model.", DIT_ROLE_TRANSFORMER},
@@ -74,6 +89,7 @@ static const diti_lora_prefix diti_lora_prefixes[] = {
     {"text_encoders.clip_g.transformer.", DIT_ROLE_TEXT_2},
     {"text_encoders.t5xxl.transformer.", DIT_ROLE_TEXT_3},
     {"text_encoders.umt5xxl.transformer.", DIT_ROLE_TEXT_3},
+    {"text_encoders.qwen3_06b.transformer.", DIT_ROLE_TEXT_1},
     {"text_encoders.qwen3_4b.transformer.", DIT_ROLE_TEXT_1},
     {"text_encoders.qwen3_8b.transformer.", DIT_ROLE_TEXT_1},
     {"text_encoders.qwen25_7b.transformer.", DIT_ROLE_TEXT_1},
@@ -138,17 +154,14 @@ static diti_lora_module *diti_lora_module_of(diti_lora_file *file, const char *n
 /* The module that a tensor of that ending is about; NULL: no memory. */
 static diti_lora_module *diti_lora_module_named(diti_lora_file *file, const char *name, const diti_lora_ending *ending,
                                                 dit_role part) {
-    size_t length = strlen(name) - strlen(ending->text);
+    size_t length = strlen(name) - strlen(ending->text), more = ending->module ? strlen(ending->module) : 0;
+    char *full = (char *)diti_alloc_array(&file->env, length + more + 1, 1);
     diti_lora_module *module;
-    char *table;
-    if (!diti_equal(ending->text, DITI_LORA_DIFF_TABLE))
-        return diti_lora_module_of(file, name, length, part, ending->slot == DITI_LORA_DIFF_BIAS);
-    table = (char *)diti_alloc_array(&file->env, length + sizeof DITI_LORA_TABLE, 1);
-    if (!table) return NULL;
-    memcpy(table, name, length);
-    memcpy(table + length, DITI_LORA_TABLE, sizeof DITI_LORA_TABLE);
-    module = diti_lora_module_of(file, table, strlen(table), part, false);
-    diti_free(&file->env, table);
+    if (!full) return NULL;
+    memcpy(full, name, length);
+    if (more) memcpy(full + length, ending->module, more);
+    module = diti_lora_module_of(file, full, length + more, part, ending->slot == DITI_LORA_DIFF_BIAS);
+    diti_free(&file->env, full);
     return module;
 }
 

@@ -142,9 +142,10 @@ static double *lokr_delta(bench *b, lora_file *file, const adapter *a, uint64_t 
 static void add_magnitudes(bench *b, lora_file *file, const adapter *a, const double *delta, double scale) {
     bool rows = a->kind == DORA_ROWS;
     uint32_t count = rows ? b->rows : b->columns, across = rows ? b->columns : b->rows, i, k;
-    float *magnitudes =
-        matrix_of(file, a->kind == DOHA ? "lora_unet_block_layer.dora_scale" : "transformer.block.layer.dora_scale",
-                  rows ? count : 1, rows ? 1 : count, 2, 5);
+    const char *name = a->kind == DOHA ? "lora_unet_block_layer.dora_scale"
+                       : rows          ? "transformer.block.layer.magnitude"
+                                       : "transformer.block.layer.dora_scale";
+    float *magnitudes = matrix_of(file, name, rows ? count : 1, rows ? 1 : count, 2, 5);
     for (i = 0; i < count; i++) {
         double sum = 0;
         for (k = 0; k < across; k++) {
@@ -733,6 +734,62 @@ static void test_modules(void) {
     bench_end(&b);
 }
 
+/* Names as trainers write them, each alone with a model of its family. */
+static void test_trainers(void) {
+    static const struct {
+        const char *model, *down, *up;
+        uint32_t rows, columns;
+    } names[] = {
+        {"pipe_wan22_i2v_a14b/transformer", "lora_unet__blocks_0_self_attn_q.lora_down.weight",
+         "lora_unet__blocks_0_self_attn_q.lora_up.weight", 72, 72}, /* VideoX-Fun */
+        {"pipe_cogvideox_5b/transformer", "lora_unet__transformer_blocks_0_attn1_to_q.lora_down.weight",
+         "lora_unet__transformer_blocks_0_attn1_to_q.lora_up.weight", 48, 48},
+        {"pipe_wan22_i2v_a14b/transformer", "pipe.dit.blocks.0.ffn.2.lora_A.default.weight",
+         "pipe.dit.blocks.0.ffn.2.lora_B.default.weight", 72, 144}, /* DiffSynth-Studio */
+        {"hunyuanvideo", "Hunyuan_video_I2V_lora_double_blocks_0_img_attn_qkv.lora_down.weight",
+         "Hunyuan_video_I2V_lora_double_blocks_0_img_attn_qkv.lora_up.weight", 192, 64},
+        {"pipe_flux/transformer", "double_blocks.0.processor.qkv_lora1.down.weight",
+         "double_blocks.0.processor.qkv_lora1.up.weight", 144, 48}, /* XLabs */
+        {"pipe_flux/transformer", "double_blocks.0.processor.proj_lora1.down.weight",
+         "double_blocks.0.processor.proj_lora1.up.weight", 48, 48},
+        {"pipe_flux/transformer", "double_blocks.0.processor.qkv_lora2.down.weight",
+         "double_blocks.0.processor.qkv_lora2.up.weight", 144, 48},
+        {"pipe_flux/transformer", "double_blocks.0.processor.proj_lora2.down.weight",
+         "double_blocks.0.processor.proj_lora2.up.weight", 48, 48},
+        {"pipe_flux/transformer", "single_blocks.0.processor.qkv_lora.down.weight",
+         "single_blocks.0.processor.qkv_lora.up.weight", 144, 48},
+        {"pipe_flux/transformer", "diffusion_model.single_blocks.0.processor.proj_lora.down.weight",
+         "diffusion_model.single_blocks.0.processor.proj_lora.up.weight", 48, 240},
+    };
+    for (size_t i = 0; i < DITI_COUNT(names); i++) {
+        lora_file file = DITI_ZERO;
+        dit_model_desc desc = DITI_ZERO;
+        dit_component components[2];
+        dit_lora_info info = DITI_ZERO;
+        dit_model *model = NULL;
+        char path[200];
+        dit_result result;
+        memset(components, 0, sizeof components);
+        snprintf(path, sizeof path, "tests/fixtures/%s", names[i].model);
+        lora_file_matrix(&file, names[i].down, 4, names[i].columns, 1, 1);
+        lora_file_matrix(&file, names[i].up, names[i].rows, 4, 1, 1);
+        components[0].source.path = path;
+        components[0].role = DIT_ROLE_TRANSFORMER;
+        components[1].source = lora_file_source(&file);
+        components[1].role = DIT_ROLE_LORA;
+        desc.components = components;
+        desc.component_count = 2;
+        desc.dry_run = true;
+        desc.parts = 1u << DIT_ROLE_TRANSFORMER;
+        result = dit_model_load(NULL, &desc, &model, &err);
+        CHECK_MESSAGE(result == DIT_OK && dit_model_lora(model, 0, &info) == DIT_OK && info.modules == 1 &&
+                          !info.left_out,
+                      "%s with %s: %s", names[i].model, names[i].down, result < 0 ? err.message : "left out");
+        dit_model_destroy(model);
+        lora_file_free(&file);
+    }
+}
+
 static void check_defaults(const char *name, uint32_t steps, float guidance) {
     dit_source source;
     lora_file bytes = DITI_ZERO;
@@ -783,6 +840,7 @@ int main(void) {
     test_vulkan_begin();
     env = test_env(NULL);
     test_broken_files();
+    test_trainers();
     test_defaults();
     for (size_t i = 0; i < DITI_COUNT(rungs); i++) {
         if (!open_device(rungs[i])) {
