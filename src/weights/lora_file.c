@@ -76,6 +76,7 @@ static const diti_lora_prefix diti_lora_prefixes[] = {
     {"lora_unet_", DIT_ROLE_TRANSFORMER},
     {"Hunyuan_video_I2V_lora_", DIT_ROLE_TRANSFORMER},
     {"pipe.dit.", DIT_ROLE_TRANSFORMER},
+    {"net.", DIT_ROLE_TRANSFORMER}, /* Anima's own files */
     {"lora_transformer_", DIT_ROLE_TRANSFORMER},
     {"transformer.", DIT_ROLE_TRANSFORMER},
     {"diffusion_model.", DIT_ROLE_TRANSFORMER},

@@ -760,6 +760,12 @@ static void test_trainers(void) {
          "single_blocks.0.processor.qkv_lora.up.weight", 144, 48},
         {"pipe_flux/transformer", "diffusion_model.single_blocks.0.processor.proj_lora.down.weight",
          "diffusion_model.single_blocks.0.processor.proj_lora.up.weight", 48, 240},
+        {"pipe_anima/transformer", "lora_unet_blocks_0_self_attn_q_proj.lora_down.weight",
+         "lora_unet_blocks_0_self_attn_q_proj.lora_up.weight", 72, 72}, /* sd-scripts, and ComfyUI's names */
+        {"pipe_anima/transformer", "diffusion_model.blocks.0.mlp.layer1.lora_A.weight",
+         "diffusion_model.blocks.0.mlp.layer1.lora_B.weight", 288, 72},
+        {"pipe_anima/transformer", "net.blocks.0.mlp.layer2.lora_A.weight", "net.blocks.0.mlp.layer2.lora_B.weight", 72,
+         288},
     };
     for (size_t i = 0; i < DITI_COUNT(names); i++) {
         lora_file file = DITI_ZERO;
