@@ -148,16 +148,22 @@ static dit_result diti_lumina2_read(diti_component *component, diti_loader *load
 
 /* ---- loading ---- */
 
+/* Original files have one matrix of rows q, k, v, diffusers' three; adapters have the names of either. */
 static void diti_lumina2_load_heads(diti_loader *loader, diti_lumina2_block *block, const diti_lumina2_config *config) {
-    uint32_t width = config->width, own = config->kv_width, all = width + 2 * own;
-    if (diti_loader_find(loader, "attn.qkv.weight")) {
-        diti_load_bare_rows(loader, &block->q, 0, width, all, width, "attn.qkv");
-        diti_load_bare_rows(loader, &block->k, width, own, all, width, "attn.qkv");
-        diti_load_bare_rows(loader, &block->v, width + own, own, all, width, "attn.qkv");
-    } else {
-        diti_load_bare(loader, &block->q, width, width, "attn.to_q");
-        diti_load_bare(loader, &block->k, own, width, "attn.to_k");
-        diti_load_bare(loader, &block->v, own, width, "attn.to_v");
+    static const char *const names[] = {"attn.to_q", "attn.to_k", "attn.to_v"}, fused[] = "attn.qkv";
+    diti_layer *const layers[] = {&block->q, &block->k, &block->v};
+    uint32_t width = config->width, all = width + 2 * config->kv_width, first = 0, i;
+    bool joined = diti_loader_find(loader, "attn.qkv.weight") != NULL;
+    for (i = 0; i < 3; i++) {
+        uint32_t rows = i ? config->kv_width : width;
+        if (joined) {
+            diti_load_bare_rows(loader, layers[i], first, rows, all, width, fused);
+            diti_loader_alias(loader, &layers[i]->weight, 0, rows, names[i], 0, rows, DITI_NAMES_ALL);
+        } else {
+            diti_load_bare(loader, layers[i], rows, width, names[i]);
+            diti_loader_alias(loader, &layers[i]->weight, 0, rows, fused, first, all, DITI_NAMES_ALL);
+        }
+        first += rows;
     }
     diti_load_vector(loader, &block->norms[0], 1, config->head_dim, "attn.norm_q.weight");
     diti_load_vector(loader, &block->norms[1], 1, config->head_dim, "attn.norm_k.weight");

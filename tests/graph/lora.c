@@ -766,6 +766,10 @@ static void test_trainers(void) {
          "diffusion_model.blocks.0.mlp.layer1.lora_B.weight", 288, 72},
         {"pipe_anima/transformer", "net.blocks.0.mlp.layer2.lora_A.weight", "net.blocks.0.mlp.layer2.lora_B.weight", 72,
          288},
+        {"lumina2", "lora_unet_layers_0_attention_qkv.lora_down.weight",
+         "lora_unet_layers_0_attention_qkv.lora_up.weight", 120, 72}, /* sd-scripts */
+        {"lumina2", "transformer.layers.0.attn.to_k.lora_A.weight", "transformer.layers.0.attn.to_k.lora_B.weight", 24,
+         72},
     };
     for (size_t i = 0; i < DITI_COUNT(names); i++) {
         lora_file file = DITI_ZERO;
