@@ -40,8 +40,7 @@ static const char *const diti_sana_keys[][2] = {
 };
 static const char *const diti_sana_block_keys[][2] = {
     {"scale_shift_table", "scale_shift_table"},
-    {"attn1.qkv", "attn.qkv"},  /* rows q, k, v; three matrices in diffusers */
-    {"attn1.to_q", "attn.qkv"}, /* the bias tells whether there are any */
+    {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
     {"attn1.norm_q", "attn.q_norm"},
     {"attn1.norm_k", "attn.k_norm"},
     {"attn1.to_out.0", "attn.proj"},
@@ -133,7 +132,8 @@ static dit_result diti_sana_read(diti_component *component, diti_loader *loader,
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
     config->guided = diti_loader_find(loader, "time_embed.guidance_embedder.linear_1.weight") != NULL;
     config->normed = diti_loader_find(loader, "transformer_blocks.0.attn1.norm_q.weight") != NULL;
-    config->biased = diti_loader_find(loader, "transformer_blocks.0.attn1.to_q.bias") != NULL;
+    config->biased = diti_loader_find(loader, "transformer_blocks.0.attn1.to_q.bias") ||
+                     diti_loader_find(loader, "transformer_blocks.0.attn1.qkv.bias");
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 1024);
     /* as published, 20 heads of 112 or 16 of 72 */
     config->text_head_dim =

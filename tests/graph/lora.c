@@ -748,6 +748,18 @@ static void test_trainers(void) {
          "pipe.dit.blocks.0.ffn.2.lora_B.default.weight", 72, 144}, /* DiffSynth-Studio */
         {"hunyuanvideo", "Hunyuan_video_I2V_lora_double_blocks_0_img_attn_qkv.lora_down.weight",
          "Hunyuan_video_I2V_lora_double_blocks_0_img_attn_qkv.lora_up.weight", 192, 64},
+        {"lumina2", "lora_unet_layers_0_attention_qkv.lora_down.weight",
+         "lora_unet_layers_0_attention_qkv.lora_up.weight", 120, 72}, /* sd-scripts */
+        {"lumina2", "transformer.layers.0.attn.to_k.lora_A.weight", "transformer.layers.0.attn.to_k.lora_B.weight", 24,
+         72},
+        {"pipe_anima/transformer", "lora_unet_blocks_0_self_attn_q_proj.lora_down.weight",
+         "lora_unet_blocks_0_self_attn_q_proj.lora_up.weight", 72, 72}, /* sd-scripts, and ComfyUI's names */
+        {"pipe_anima/transformer", "diffusion_model.blocks.0.mlp.layer1.lora_A.weight",
+         "diffusion_model.blocks.0.mlp.layer1.lora_B.weight", 288, 72},
+        {"pipe_anima/transformer", "net.blocks.0.mlp.layer2.lora_A.weight", "net.blocks.0.mlp.layer2.lora_B.weight", 72,
+         288},
+        {"sana", "diffusion_model.blocks.0.attn.qkv.lora_A.weight", "diffusion_model.blocks.0.attn.qkv.lora_B.weight",
+         192, 64},
         {"pipe_flux/transformer", "double_blocks.0.processor.qkv_lora1.down.weight",
          "double_blocks.0.processor.qkv_lora1.up.weight", 144, 48}, /* XLabs */
         {"pipe_flux/transformer", "double_blocks.0.processor.proj_lora1.down.weight",
@@ -760,16 +772,6 @@ static void test_trainers(void) {
          "single_blocks.0.processor.qkv_lora.up.weight", 144, 48},
         {"pipe_flux/transformer", "diffusion_model.single_blocks.0.processor.proj_lora.down.weight",
          "diffusion_model.single_blocks.0.processor.proj_lora.up.weight", 48, 240},
-        {"pipe_anima/transformer", "lora_unet_blocks_0_self_attn_q_proj.lora_down.weight",
-         "lora_unet_blocks_0_self_attn_q_proj.lora_up.weight", 72, 72}, /* sd-scripts, and ComfyUI's names */
-        {"pipe_anima/transformer", "diffusion_model.blocks.0.mlp.layer1.lora_A.weight",
-         "diffusion_model.blocks.0.mlp.layer1.lora_B.weight", 288, 72},
-        {"pipe_anima/transformer", "net.blocks.0.mlp.layer2.lora_A.weight", "net.blocks.0.mlp.layer2.lora_B.weight", 72,
-         288},
-        {"lumina2", "lora_unet_layers_0_attention_qkv.lora_down.weight",
-         "lora_unet_layers_0_attention_qkv.lora_up.weight", 120, 72}, /* sd-scripts */
-        {"lumina2", "transformer.layers.0.attn.to_k.lora_A.weight", "transformer.layers.0.attn.to_k.lora_B.weight", 24,
-         72},
     };
     for (size_t i = 0; i < DITI_COUNT(names); i++) {
         lora_file file = DITI_ZERO;
