@@ -45,6 +45,7 @@ typedef struct diti_lora_module {
     double *norms;                /* DoRA of columns: squares of the sum's, by magnitude, while they are needed */
     double scale;
     bool fits;                      /* the model has it */
+    bool doubled;                   /* another module of the file is about the same rows: this one does not count */
     float *values[DITI_LORA_SLOTS]; /* while they are needed; of LoKr 1 and 2 are whole then */
 } diti_lora_module;
 typedef struct diti_lora_file {
@@ -79,7 +80,8 @@ typedef struct diti_lora_matches {
     size_t count, capacity;
 } diti_lora_matches;
 /* Finds all modules of the file that are of one of the scopes. A module of another shape, or one of which some rows are
-   nowhere, is refused; those that a scope has not stay with fits false. */
+   nowhere, is refused; those that a scope has not stay with fits false. Files may have a layer twice, in the names of
+   two code bases, or in parts and fused: the first counts. */
 DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
                                                diti_lora_matches *out, dit_error *err);
 /* Refuses a file of which nothing fits, and warns of what does not. */

@@ -146,9 +146,22 @@ static bool diti_lora_target_fits(const diti_lora_module *module, const diti_tar
     return target->all == module->rows && target->columns == module->columns;
 }
 
+/* Another module of the file is about some of these rows. */
+static bool diti_lora_is_taken(const diti_lora_matches *matches, const diti_lora_module *module,
+                               const diti_target *target) {
+    size_t i;
+    for (i = 0; i < matches->count; i++) {
+        const diti_lora_match *match = &matches->list[i];
+        if (match->module != module && match->target->weight == target->weight &&
+            match->row < target->row + target->rows && target->row < match->row + match->rows)
+            return true;
+    }
+    return false;
+}
+
 static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_module *module,
                                          const diti_lora_names *names, diti_lora_matches *out, dit_error *err) {
-    size_t first, i, end;
+    size_t first, i, end, before = out->count;
     uint32_t rows = 0, all = 0;
     bool preferred = false;
     if (!diti_lora_names_of(names, module, &first, &end)) return DIT_OK;
@@ -157,6 +170,11 @@ static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_m
         const diti_target *target = names->list[i].target;
         if (!diti_lora_name_means(names, module, i, preferred)) continue;
         if (!diti_lora_target_fits(module, target)) return diti_lora_wrong_shape(file, module, target, err);
+        if (diti_lora_is_taken(out, module, target)) {
+            module->doubled = true;
+            out->count = before;
+            return DIT_OK;
+        }
         if (!diti_grow(&file->env, (void **)&out->list, &out->capacity, out->count, sizeof *out->list))
             return diti_fail_memory(err, "modules of a LoRA");
         out->list[out->count].module = module;
@@ -197,36 +215,63 @@ DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_
     return result;
 }
 
-DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err) {
-    const char *name = diti_checkpoint_name(file->checkpoint), *first = NULL;
-    uint32_t missing = 0, told = 0, fits = 0;
-    char names[500] = "";
+/* Modules that the model does not have, or, if `doubled`, that the file has twice; at most three in the list. */
+static uint32_t diti_lora_left_out(const diti_lora_file *file, bool doubled, char *names, size_t size) {
+    uint32_t count = 0;
     size_t i;
+    names[0] = 0;
     for (i = 0; i < file->module_count; i++) {
         const diti_lora_module *module = &file->modules[i];
         size_t length = strlen(names);
-        if (module->fits) {
-            fits++;
-            continue;
-        }
-        missing++;
-        if (!first) first = module->name;
-        if (told++ < 3)
-            diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", module->name);
+        if (!module->fits && module->doubled == doubled && count++ < 3)
+            diti_format(names + length, size - length, "%s%.120s", length ? ", " : "", module->name);
     }
-    if (!fits)
+    return count;
+}
+
+/* An adapter of a model that has some layers of the same names and shapes. */
+static void diti_lora_doubt(const diti_lora_file *file) {
+    const char *first = NULL;
+    uint32_t all = 0, fits = 0;
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *module = &file->modules[i];
+        if (module->part != DIT_ROLE_TRANSFORMER || module->doubled) continue;
+        all++;
+        if (module->fits && !fits++) first = module->name;
+    }
+    if (first && 2 * fits < all)
+        diti_log(
+            &file->env, DITI_LOG_WARNING,
+            "%s: only %u of its %u modules of a transformer fit (the first is %.120s): the adapter is probably for "
+            "another model",
+            diti_checkpoint_name(file->checkpoint), (unsigned)fits, (unsigned)all, first);
+}
+
+DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err) {
+    static const char more[] = ", ...; the log names all at level 2 (--verbose)";
+    const char *name = diti_checkpoint_name(file->checkpoint);
+    char names[500];
+    uint32_t missing = diti_lora_left_out(file, false, names, sizeof names);
+    size_t i;
+    if (missing == file->module_count)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: none of its %u modules fits this model (the first is %.200s): the adapter is for another "
                          "model, or has names that dit does not know",
-                         name, (unsigned)file->module_count, first ? first : "");
+                         name, (unsigned)missing, missing ? file->modules[0].name : "");
     if (missing)
         diti_log(&file->env, DITI_LOG_WARNING, "%s: %u of %u modules fit nothing in this model and are left out: %s%s",
-                 name, (unsigned)missing, (unsigned)file->module_count, names,
-                 missing > 3 ? ", ...; the log names all at level 2 (--verbose)" : "");
+                 name, (unsigned)missing, (unsigned)file->module_count, names, missing > 3 ? more : "");
+    diti_lora_doubt(file);
+    missing = diti_lora_left_out(file, true, names, sizeof names);
+    if (missing)
+        diti_log(
+            &file->env, DITI_LOG_WARNING,
+            "%s: %u modules are about layers that other modules of the file are about, too, and are left out: %s%s",
+            name, (unsigned)missing, names, missing > 3 ? more : "");
     if (file->foreign)
         diti_log(&file->env, DITI_LOG_WARNING, "%s: %u tensors are no adapter's and are left out: %.200s%s", name,
-                 (unsigned)file->foreign, file->first_foreign->name,
-                 file->foreign > 1 ? ", ...; the log names all at level 2 (--verbose)" : "");
+                 (unsigned)file->foreign, file->first_foreign->name, file->foreign > 1 ? more : "");
     for (i = 0; i < file->module_count; i++)
         if (!file->modules[i].fits)
             diti_log(&file->env, DITI_LOG_INFO, "%s: left out: module %s", name, file->modules[i].name);

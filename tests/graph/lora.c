@@ -734,6 +734,31 @@ static void test_modules(void) {
     bench_end(&b);
 }
 
+/* What a dry run tells of a file with a model of tests/fixtures. */
+static dit_result try_file(const char *name, lora_file *file, dit_lora_info *info) {
+    dit_component components[2];
+    dit_model_desc desc = DITI_ZERO;
+    dit_model *model = NULL;
+    char path[200];
+    dit_result result;
+    memset(components, 0, sizeof components);
+    memset(info, 0, sizeof *info);
+    snprintf(path, sizeof path, "tests/fixtures/%s", name);
+    components[0].source.path = path;
+    components[0].role = DIT_ROLE_TRANSFORMER;
+    components[1].source = lora_file_source(file);
+    components[1].role = DIT_ROLE_LORA;
+    desc.components = components;
+    desc.component_count = 2;
+    desc.dry_run = true;
+    desc.parts = 1u << DIT_ROLE_TRANSFORMER;
+    result = dit_model_load(NULL, &desc, &model, &err);
+    if (result == DIT_OK) dit_model_lora(model, 0, info);
+    dit_model_destroy(model);
+    lora_file_free(file);
+    return result;
+}
+
 /* Names as trainers write them, each alone with a model of its family. */
 static void test_trainers(void) {
     static const struct {
@@ -775,30 +800,34 @@ static void test_trainers(void) {
     };
     for (size_t i = 0; i < DITI_COUNT(names); i++) {
         lora_file file = DITI_ZERO;
-        dit_model_desc desc = DITI_ZERO;
-        dit_component components[2];
-        dit_lora_info info = DITI_ZERO;
-        dit_model *model = NULL;
-        char path[200];
-        dit_result result;
-        memset(components, 0, sizeof components);
-        snprintf(path, sizeof path, "tests/fixtures/%s", names[i].model);
+        dit_lora_info info;
         lora_file_matrix(&file, names[i].down, 4, names[i].columns, 1, 1);
         lora_file_matrix(&file, names[i].up, names[i].rows, 4, 1, 1);
-        components[0].source.path = path;
-        components[0].role = DIT_ROLE_TRANSFORMER;
-        components[1].source = lora_file_source(&file);
-        components[1].role = DIT_ROLE_LORA;
-        desc.components = components;
-        desc.component_count = 2;
-        desc.dry_run = true;
-        desc.parts = 1u << DIT_ROLE_TRANSFORMER;
-        result = dit_model_load(NULL, &desc, &model, &err);
-        CHECK_MESSAGE(result == DIT_OK && dit_model_lora(model, 0, &info) == DIT_OK && info.modules == 1 &&
-                          !info.left_out,
-                      "%s with %s: %s", names[i].model, names[i].down, result < 0 ? err.message : "left out");
-        dit_model_destroy(model);
-        lora_file_free(&file);
+        CHECK_MESSAGE(try_file(names[i].model, &file, &info) == DIT_OK && info.modules == 1 && !info.left_out,
+                      "%s with %s: %s", names[i].model, names[i].down, err.message);
+    }
+}
+
+/* Files of Z-Image that have a layer under two names, or in parts and fused besides: it counts once. */
+static void test_doubled(void) {
+    static const char *const names[][2] = {
+        {"lora_unet_layers_0_attention_out", "transformer.layers.0.attention.to_out.0"},
+        {"diffusion_model.layers.0.attention.qkv", "layers.0.attention.to.k"},
+        {"layers.0.attention.to.v", "diffusion_model.layers.0.attention.qkv"}};
+    for (size_t i = 0; i < DITI_COUNT(names); i++) {
+        lora_file file = DITI_ZERO;
+        dit_lora_info info;
+        for (size_t k = 0; k < 2; k++) {
+            char name[100];
+            snprintf(name, sizeof name, "%s.lora.down.weight", names[i][k]);
+            lora_file_matrix(&file, name, 4, 96, 1, 1);
+            snprintf(name, sizeof name, "%s.lora.up.weight", names[i][k]);
+            lora_file_matrix(&file, name, strstr(name, "qkv") ? 288 : 96, 4, 1, 1);
+        }
+        CHECK_MESSAGE(try_file("pipe_zimage/transformer", &file, &info) == DIT_OK && info.modules == 1 &&
+                          info.left_out == 1 && strstr(names[i][1], info.first_left_out),
+                      "%s and %s: %u modules, %u left out (%s)", names[i][0], names[i][1], info.modules, info.left_out,
+                      info.first_left_out);
     }
 }
 
@@ -853,6 +882,7 @@ int main(void) {
     env = test_env(NULL);
     test_broken_files();
     test_trainers();
+    test_doubled();
     test_defaults();
     for (size_t i = 0; i < DITI_COUNT(rungs); i++) {
         if (!open_device(rungs[i])) {

@@ -26,6 +26,7 @@ static void make_files(const generated_model *shape, bool kohya) {
     generated_files made;
     char name[200];
     uint32_t i, count;
+    bool fused = kohya && diti_equal(shape->family, "flux"); /* q, k and v in one module */
     for (i = 0; i < LORAS; i++) lora_file_free(&files[i]);
     generated_make(&made, shape);
     CHECK(diti_checkpoint_open_member(&env, &made.components[0].source, "model.safetensors", &checkpoint, &err) == 0);
@@ -37,10 +38,12 @@ static void make_files(const generated_model *shape, bool kohya) {
             strstr(tensor->name, "pooler.") || strstr(tensor->name, "style"))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(length - strlen(".weight")), tensor->name);
-        if (i % 3) lora_file_pair(&files[0], name, tensor->shape[0], columns, 4, 0.1, 1);
-        if (i / 2 % 2) lora_file_pair(&files[1], name, tensor->shape[0], columns, 6, 0.1, 2);
+        if (i % 3 && !(fused && (strstr(name, "single_transformer_blocks.0.attn.to_") || strstr(name, "0.proj_mlp"))))
+            lora_file_pair(&files[0], name, tensor->shape[0], columns, 4, 0.1, 1);
+        if (i / 2 % 2 && !(fused && strstr(name, "transformer_blocks.1.attn.to_") && !strstr(name, "to_out")))
+            lora_file_pair(&files[1], name, tensor->shape[0], columns, 6, 0.1, 2);
     }
-    if (kohya && diti_equal(shape->family, "flux")) {
+    if (fused) {
         uint64_t width = (uint64_t)shape->heads * shape->head_dim;
         lora_file_matrix(&files[0], "lora_unet_single_blocks_0_linear1.lora_down.weight", 5, width, 0.1, 3);
         lora_file_matrix(&files[0], "lora_unet_single_blocks_0_linear1.lora_up.weight", 7 * width, 5, 0.1, 3);
@@ -549,7 +552,9 @@ static void test_named(maker *m, dit_component *component) {
     component->source = lora_file_source(&file);
     CHECK_RUN(dit_model_add_lora(m->model, component, NULL, &err));
     CHECK_MESSAGE(strstr(warnings, "5 of 6 modules fit nothing") && !strstr(warnings, "nothing_4") &&
-                      strstr(warnings, "5 tensors are no adapter's") && strstr(warnings, "names all at level 2"),
+                      strstr(warnings, "5 tensors are no adapter's") && strstr(warnings, "names all at level 2") &&
+                      strstr(warnings, "only 1 of its 6 modules of a transformer fit (the first is "
+                                       "transformer_blocks.0.attn.to_q): the adapter is probably for another model"),
                   "%s", warnings);
     for (i = 0; i < 5; i++) {
         snprintf(name, sizeof name, "left out: module transformer_blocks.0.attn.nothing_%u\n", (unsigned)i);
@@ -587,7 +592,8 @@ static void test_told(void) {
     component.source = lora_file_source(&file);
     CHECK_RUN(dit_model_add_lora(m.model, &component, NULL, &err));
     CHECK_MESSAGE(strstr(warnings, "2 of 3 modules fit nothing") && strstr(warnings, "attn.nothing") &&
-                      strstr(warnings, "text_model_encoder_layers_0_mlp_fc1") && strstr(warnings, "something.strange"),
+                      strstr(warnings, "text_model_encoder_layers_0_mlp_fc1") &&
+                      strstr(warnings, "something.strange") && !strstr(warnings, "another model"),
                   "%s", warnings);
     CHECK(dit_model_lora(m.model, 0, &info) == DIT_OK && info.modules == 1 && info.left_out == 2 &&
           info.first_left_out[0]);
