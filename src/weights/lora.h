@@ -9,21 +9,27 @@
 typedef enum diti_lora_slot {                 /* part that a tensor has in its module */
                               DITI_LORA_DOWN, /* LoRA: down [r, columns], up [rows, r] */
                               DITI_LORA_UP,
-                              DITI_LOHA_1A, /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns] */
+                              DITI_LORA_MID, /* Tucker factors [r, r, taps]: of a convolution's down, 1b, 2b and LoKr's
+                                                2b [r, channels], whose rows they mix for each tap */
+                              DITI_LOHA_1A,  /* LoHa: (1a * 1b) o (2a * 2b), elementwise; a [rows, r], b [r, columns];
+                                                a [r, rows] beside a Tucker factor, LoKr's, too */
                               DITI_LOHA_1B,
                               DITI_LOHA_2A,
                               DITI_LOHA_2B,
+                              DITI_LOHA_T1,
+                              DITI_LOHA_T2,
                               DITI_LOKR_1, /* LoKr: the Kronecker product of 1 and 2, each whole or a * b */
                               DITI_LOKR_1A,
                               DITI_LOKR_1B,
                               DITI_LOKR_2,
                               DITI_LOKR_2A,
                               DITI_LOKR_2B,
+                              DITI_LOKR_T2,
                               DITI_LORA_DIFF, /* the difference itself: of a weight, or of any vector */
                               DITI_LORA_DIFF_BIAS,
+                              DITI_LORA_UP_BIAS,   /* as that, times the scale of the LoRA whose up has it */
                               DITI_LORA_MAGNITUDE, /* DoRA: of rows or of columns of the sum */
                               DITI_LORA_ALPHA,
-                              DITI_LORA_REFUSED, /* known, and not supported */
                               DITI_LORA_SLOTS
 } diti_lora_slot;
 typedef enum diti_lora_kind {
@@ -84,12 +90,19 @@ typedef struct diti_lora_matches {
    two code bases, or in parts and fused: the first counts. */
 DIT_INTERNAL dit_result diti_lora_match_scopes(diti_lora_file *file, const diti_lora_scope *scopes, size_t count,
                                                diti_lora_matches *out, dit_error *err);
+/* Whether a module, which is not `besides`, was matched with some of the target's rows. */
+DIT_INTERNAL bool diti_lora_matches_have(const diti_lora_matches *matches, const diti_target *target,
+                                         const diti_lora_module *besides);
 /* Refuses a file of which nothing fits, and warns of what does not. */
 DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_error *err);
 
 /* --- values (lora_values.c) --- */
 DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err);
 DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module *module);
+/* The slot of a module that is a difference. */
+DIT_INTERNAL diti_lora_slot diti_lora_diff_slot(const diti_lora_module *module);
+/* The Tucker factor of a slot of rank times channels, b; NULL: none. *taps: how many columns a channel has. */
+DIT_INTERNAL const diti_stored_tensor *diti_lora_tucker(const diti_lora_module *module, uint32_t b, uint32_t *taps);
 /* The difference that a module adds to value `index` of a vector. */
 DIT_INTERNAL float diti_lora_value(const diti_lora_module *module, uint32_t index);
 /* out [columns] += weight * row `row` of what the module adds. */

@@ -40,11 +40,12 @@ static const diti_lora_ending diti_lora_endings[] = {
     {".lora_magnitude_vector", DITI_LORA_MAGNITUDE, NULL},
     {".lora_magnitude_vector.weight", DITI_LORA_MAGNITUDE, NULL},
     {".lora_magnitude_vector.default.weight", DITI_LORA_MAGNITUDE, NULL},
-    {".hada_t1", DITI_LORA_REFUSED, NULL},
-    {".hada_t2", DITI_LORA_REFUSED, NULL},
-    {".lokr_t2", DITI_LORA_REFUSED, NULL},
-    {".lora_mid.weight", DITI_LORA_REFUSED, NULL},
-    {".lora_B.bias", DITI_LORA_REFUSED, NULL},
+    {".hada_t1", DITI_LOHA_T1, NULL},
+    {".hada_t2", DITI_LOHA_T2, NULL},
+    {".lokr_t2", DITI_LOKR_T2, NULL},
+    {".lora_mid.weight", DITI_LORA_MID, NULL},
+    {".lora_B.bias", DITI_LORA_UP_BIAS, NULL},
+    {".lora_B.default.bias", DITI_LORA_UP_BIAS, NULL},
     {".diff", DITI_LORA_DIFF, NULL},
     {".w_norm", DITI_LORA_DIFF, NULL},
     {".diff_m", DITI_LORA_DIFF, ".modulation"}, /* LightX2V */
@@ -161,7 +162,8 @@ static diti_lora_module *diti_lora_module_named(diti_lora_file *file, const char
     if (!full) return NULL;
     memcpy(full, name, length);
     if (more) memcpy(full + length, ending->module, more);
-    module = diti_lora_module_of(file, full, length + more, part, ending->slot == DITI_LORA_DIFF_BIAS);
+    module = diti_lora_module_of(file, full, length + more, part,
+                                 ending->slot == DITI_LORA_DIFF_BIAS || ending->slot == DITI_LORA_UP_BIAS);
     diti_free(&file->env, full);
     return module;
 }
@@ -218,19 +220,32 @@ static const diti_stored_tensor *diti_lora_any(const diti_lora_module *module) {
     return module->tensors[i];
 }
 
-/* The shape of a product a * b of two tensors, [rows, rank] and [rank, columns]. */
+/* The shape of a product a * b of two tensors, [rows, rank] and [rank, columns], between which a convolution may have a
+   Tucker factor. */
 static dit_result diti_lora_product(const diti_lora_file *file, const diti_lora_module *module, diti_lora_slot a,
                                     diti_lora_slot b, uint32_t *rows, uint32_t *rank, uint32_t *columns,
                                     dit_error *err) {
-    uint32_t inner;
-    const diti_stored_tensor *there = module->tensors[a] ? module->tensors[a] : module->tensors[b];
+    const diti_stored_tensor *there = module->tensors[a] ? module->tensors[a] : module->tensors[b], *tucker;
+    uint32_t inner, taps, mixed = 0, wide = 0;
     if (!module->tensors[a] || !module->tensors[b])
         return diti_lora_refuse(file, there ? there : diti_lora_any(module), err,
                                 "the other half of the pair is missing; the file is incomplete");
+    tucker = diti_lora_tucker(module, b, &taps);
+    if (tucker && !diti_lora_matrix(tucker, &mixed, &wide))
+        return diti_lora_refuse(file, tucker, err, "not a Tucker factor");
     if (!diti_lora_matrix(module->tensors[a], rows, &inner))
         return diti_lora_refuse(file, module->tensors[a], err, "not a matrix");
     if (!diti_lora_matrix(module->tensors[b], rank, columns))
         return diti_lora_refuse(file, module->tensors[b], err, "not a matrix");
+    if (tucker && a != DITI_LORA_UP) { /* LoHa's and LoKr's a is turned then */
+        uint32_t turned = *rows;
+        *rows = inner;
+        inner = turned;
+    }
+    if (tucker && (mixed != *rank || wide != *rank * taps || *columns > (1u << 24) / taps))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s is no Tucker factor of rank %u",
+                         diti_checkpoint_name(file->checkpoint), tucker->name, (unsigned)*rank);
+    *columns *= taps;
     if (inner == *rank) return DIT_OK;
     return diti_fail(err, DIT_ERROR_BAD_FILE,
                      "%s: tensor %.150s has %u columns and tensor %.150s %u rows: not one rank",
@@ -252,6 +267,8 @@ static dit_result diti_lokr_factor(const diti_lora_file *file, const diti_lora_m
                                    uint32_t *rows, uint32_t *rank, uint32_t *columns, dit_error *err) {
     diti_lora_slot a = (diti_lora_slot)(whole + 1), b = (diti_lora_slot)(whole + 2);
     *rank = 0;
+    if (module->tensors[whole] && whole == DITI_LOKR_2 && module->tensors[DITI_LOKR_T2])
+        return diti_lora_refuse(file, module->tensors[DITI_LOKR_T2], err, "a Tucker factor of a matrix that is whole");
     if (!module->tensors[whole] && (module->tensors[a] || module->tensors[b]))
         return diti_lora_product(file, module, a, b, rows, rank, columns, err);
     if (diti_lora_matrix(module->tensors[whole], rows, columns)) return DIT_OK;
@@ -274,7 +291,9 @@ static dit_result diti_lokr_shape(const diti_lora_file *file, diti_lora_module *
 
 /* A vector is a matrix of one column. */
 static dit_result diti_lora_diff_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
-    const diti_stored_tensor *tensor = module->tensors[module->bias ? DITI_LORA_DIFF_BIAS : DITI_LORA_DIFF];
+    const diti_stored_tensor *tensor = module->tensors[diti_lora_diff_slot(module)];
+    if (module->tensors[DITI_LORA_DIFF_BIAS] && module->tensors[DITI_LORA_UP_BIAS])
+        return diti_lora_refuse(file, tensor, err, "the same bias has another difference");
     if (tensor->rank == 1 && tensor->shape[0] && tensor->shape[0] <= 1u << 24) {
         module->rows = (uint32_t)tensor->shape[0];
         module->columns = 1;
@@ -308,16 +327,10 @@ static dit_result diti_dora_shape(const diti_lora_file *file, diti_lora_module *
 }
 
 static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
-    bool lora = diti_lora_has(module, DITI_LORA_DOWN, DITI_LORA_UP);
-    bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_2B);
-    bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_2B);
-    bool diff = diti_lora_has(module, DITI_LORA_DIFF, DITI_LORA_DIFF_BIAS);
-    if (module->tensors[DITI_LORA_REFUSED])
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: tensor %.200s: Tucker factors and biases of a factor are not supported; merge this adapter into the "
-            "model with the program that trained it",
-            diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_REFUSED]->name);
+    bool lora = diti_lora_has(module, DITI_LORA_DOWN, DITI_LORA_MID);
+    bool loha = diti_lora_has(module, DITI_LOHA_1A, DITI_LOHA_T2);
+    bool lokr = diti_lora_has(module, DITI_LOKR_1, DITI_LOKR_T2);
+    bool diff = diti_lora_has(module, DITI_LORA_DIFF, DITI_LORA_UP_BIAS);
     if (!lora && !loha && !lokr && !diff)
         return diti_lora_refuse(file, diti_lora_any(module), err, "a module without any factors");
     if (lora + loha + lokr + diff > 1)
@@ -392,6 +405,21 @@ static dit_result diti_lora_scale(const diti_lora_file *file, diti_lora_module *
     return DIT_OK;
 }
 
+/* PEFT's bias of up has the scale of its LoRA. */
+static dit_result diti_lora_scale_bias(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    size_t i;
+    for (i = 0; i < file->module_count; i++) {
+        const diti_lora_module *pair = &file->modules[i];
+        if (pair->part != module->part || pair->bias || pair->kind != DITI_KIND_LORA ||
+            !diti_equal(pair->name, module->name))
+            continue;
+        module->scale = pair->scale;
+        return DIT_OK;
+    }
+    return diti_lora_refuse(file, module->tensors[DITI_LORA_UP_BIAS], err,
+                            "the pair that this bias belongs to is missing");
+}
+
 /* --- opening --- */
 
 static dit_result diti_lora_parse_config(diti_lora_file *file, const char *text, size_t size, const char *what,
@@ -462,6 +490,8 @@ static dit_result diti_lora_fill(diti_lora_file *file, const dit_source *source,
         DITI_TRY(diti_dora_shape(file, &file->modules[i], err));
         DITI_TRY(diti_lora_scale(file, &file->modules[i], err));
     }
+    for (i = 0; i < file->module_count; i++)
+        if (file->modules[i].tensors[DITI_LORA_UP_BIAS]) DITI_TRY(diti_lora_scale_bias(file, &file->modules[i], err));
     if (file->module_count) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: not a LoRA, LoHa or LoKr: none of its tensors is a factor of one (the first is %.200s)",

@@ -146,13 +146,12 @@ static bool diti_lora_target_fits(const diti_lora_module *module, const diti_tar
     return target->all == module->rows && target->columns == module->columns;
 }
 
-/* Another module of the file is about some of these rows. */
-static bool diti_lora_is_taken(const diti_lora_matches *matches, const diti_lora_module *module,
-                               const diti_target *target) {
+DIT_INTERNAL bool diti_lora_matches_have(const diti_lora_matches *matches, const diti_target *target,
+                                         const diti_lora_module *besides) {
     size_t i;
     for (i = 0; i < matches->count; i++) {
         const diti_lora_match *match = &matches->list[i];
-        if (match->module != module && match->target->weight == target->weight &&
+        if (match->module != besides && match->target->weight == target->weight &&
             match->row < target->row + target->rows && target->row < match->row + match->rows)
             return true;
     }
@@ -170,7 +169,7 @@ static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_m
         const diti_target *target = names->list[i].target;
         if (!diti_lora_name_means(names, module, i, preferred)) continue;
         if (!diti_lora_target_fits(module, target)) return diti_lora_wrong_shape(file, module, target, err);
-        if (diti_lora_is_taken(out, module, target)) {
+        if (diti_lora_matches_have(out, target, module)) {
             module->doubled = true;
             out->count = before;
             return DIT_OK;
@@ -189,7 +188,7 @@ static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_m
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: tensor %.200s changes a bias, and the model's layer has none: the adapter is for another "
                          "model",
-                         diti_checkpoint_name(file->checkpoint), module->tensors[DITI_LORA_DIFF_BIAS]->name);
+                         diti_checkpoint_name(file->checkpoint), module->tensors[diti_lora_diff_slot(module)]->name);
     if (!rows) return DIT_OK;
     if (rows < all)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

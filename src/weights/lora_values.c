@@ -18,8 +18,85 @@ static dit_result diti_lora_read_slot(const diti_lora_file *file, diti_lora_modu
     return DIT_OK;
 }
 
+DIT_INTERNAL diti_lora_slot diti_lora_diff_slot(const diti_lora_module *module) {
+    if (!module->bias) return DITI_LORA_DIFF;
+    return module->tensors[DITI_LORA_DIFF_BIAS] ? DITI_LORA_DIFF_BIAS : DITI_LORA_UP_BIAS;
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_lora_tucker(const diti_lora_module *module, uint32_t b, uint32_t *taps) {
+    const diti_stored_tensor *tensor = b == DITI_LORA_DOWN ? module->tensors[DITI_LORA_MID]
+                                       : b == DITI_LOHA_1B ? module->tensors[DITI_LOHA_T1]
+                                       : b == DITI_LOHA_2B ? module->tensors[DITI_LOHA_T2]
+                                       : b == DITI_LOKR_2B ? module->tensors[DITI_LOKR_T2]
+                                                           : NULL;
+    uint32_t i;
+    *taps = 1;
+    for (i = 2; tensor && i < tensor->rank; i++) *taps *= (uint32_t)tensor->shape[i];
+    return tensor;
+}
+
 static uint32_t diti_lora_rank(const diti_lora_module *module, uint32_t slot) { /* rows of b */
     return (uint32_t)module->tensors[slot]->shape[0];
+}
+
+/* values [rows, columns] become [columns, rows]. */
+static dit_result diti_lora_turn(const diti_lora_file *file, float **values, uint32_t rows, uint32_t columns,
+                                 dit_error *err) {
+    float *out = (float *)diti_alloc_array(&file->env, (size_t)rows * columns, sizeof *out);
+    uint32_t r, c;
+    if (!out) return diti_fail_memory(err, "a module of a LoRA");
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) out[(size_t)c * rows + r] = (*values)[(size_t)r * columns + c];
+    diti_free(&file->env, *values);
+    *values = out;
+    return DIT_OK;
+}
+
+/* b [r, channels] becomes [r, channels, taps], the sum over its rows with the Tucker factor's weights for each tap. */
+static dit_result diti_lora_contract(const diti_lora_file *file, diti_lora_module *module, uint32_t b, uint32_t mid,
+                                     dit_error *err) {
+    uint32_t rank = diti_lora_rank(module, b), taps, i, j, c, k;
+    uint32_t channels = (uint32_t)(diti_stored_tensor_elements(module->tensors[b]) / rank);
+    const float *rows = module->values[b], *weights = module->values[mid];
+    float *out;
+    diti_lora_tucker(module, b, &taps);
+    out = (float *)diti_alloc_array(&file->env, (size_t)rank * channels * taps, sizeof *out);
+    if (!out) return diti_fail_memory(err, "module %.200s", module->name);
+    for (i = 0; i < rank; i++)
+        for (c = 0; c < channels; c++)
+            for (k = 0; k < taps; k++) {
+                double sum = 0;
+                for (j = 0; j < rank; j++)
+                    sum += (double)weights[((size_t)i * rank + j) * taps + k] * (double)rows[(size_t)j * channels + c];
+                out[((size_t)i * channels + c) * taps + k] = (float)sum;
+            }
+    diti_free(&file->env, module->values[b]);
+    module->values[b] = out;
+    return DIT_OK;
+}
+
+/* Leaves the plain products that Tucker factors stand for. */
+static dit_result diti_lora_contract_all(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    static const struct {
+        diti_lora_slot a, b, mid;
+    } products[] = {{DITI_LORA_UP, DITI_LORA_DOWN, DITI_LORA_MID},
+                    {DITI_LOHA_1A, DITI_LOHA_1B, DITI_LOHA_T1},
+                    {DITI_LOHA_2A, DITI_LOHA_2B, DITI_LOHA_T2},
+                    {DITI_LOKR_2A, DITI_LOKR_2B, DITI_LOKR_T2}};
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(products); i++) {
+        diti_lora_slot a = products[i].a, b = products[i].b, mid = products[i].mid;
+        if (!module->values[mid]) continue;
+        DITI_TRY(diti_lora_contract(file, module, b, mid, err));
+        if (a != DITI_LORA_UP) {
+            uint32_t rank = diti_lora_rank(module, b);
+            uint32_t rows = (uint32_t)(diti_stored_tensor_elements(module->tensors[a]) / rank);
+            DITI_TRY(diti_lora_turn(file, &module->values[a], rank, rows, err));
+        }
+        diti_free(&file->env, module->values[mid]);
+        module->values[mid] = NULL;
+    }
+    return DIT_OK;
 }
 
 /* A factor of LoKr as a whole, [rows, columns], where it is a product. */
@@ -44,8 +121,11 @@ static dit_result diti_lokr_multiply(const diti_lora_file *file, diti_lora_modul
 DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
+    for (i = 0; i < DITI_LORA_ALPHA; i++)
+        if (module->values[i]) return DIT_OK; /* it has been read */
     for (i = 0; i < DITI_LORA_ALPHA && result >= 0; i++)
-        if (module->tensors[i] && !module->values[i]) result = diti_lora_read_slot(file, module, i, err);
+        if (module->tensors[i]) result = diti_lora_read_slot(file, module, i, err);
+    if (result >= 0) result = diti_lora_contract_all(file, module, err);
     if (result >= 0 && module->kind == DITI_KIND_LOKR) {
         result = diti_lokr_multiply(file, module, DITI_LOKR_1, module->rows / module->rows2,
                                     module->columns / module->columns2, err);
@@ -76,7 +156,7 @@ static double diti_loha_at(const diti_lora_module *module, uint32_t a, uint32_t 
 }
 
 DIT_INTERNAL float diti_lora_value(const diti_lora_module *module, uint32_t index) {
-    return module->values[module->bias ? DITI_LORA_DIFF_BIAS : DITI_LORA_DIFF][index];
+    return (float)(module->scale * (double)module->values[diti_lora_diff_slot(module)][index]);
 }
 
 DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row, double weight, float *out) {
@@ -93,7 +173,7 @@ DIT_INTERNAL void diti_lora_add_row(const diti_lora_module *module, uint32_t row
             out[c] += (float)(scale * diti_loha_at(module, DITI_LOHA_1A, row, c) *
                               diti_loha_at(module, DITI_LOHA_2A, row, c));
     } else if (module->kind == DITI_KIND_DIFF) {
-        const float *diff = module->values[module->bias ? DITI_LORA_DIFF_BIAS : DITI_LORA_DIFF];
+        const float *diff = module->values[diti_lora_diff_slot(module)];
         for (c = 0; c < columns; c++) out[c] += (float)(scale * (double)diff[(size_t)row * columns + c]);
     } else {
         uint32_t wide = columns / module->columns2;
@@ -229,7 +309,9 @@ static float diti_lora_largest(const float *values, uint64_t count) {
 }
 
 static float diti_lora_slot_largest(const diti_lora_module *module, uint32_t slot) {
-    return diti_lora_largest(module->values[slot], diti_stored_tensor_elements(module->tensors[slot]));
+    uint32_t taps;
+    diti_lora_tucker(module, slot, &taps);
+    return diti_lora_largest(module->values[slot], taps * diti_stored_tensor_elements(module->tensors[slot]));
 }
 
 DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down) {

@@ -31,18 +31,6 @@ static dit_result diti_low_rank_add(diti_lora_file *file, const diti_target *tar
     return DIT_OK;
 }
 
-/* Whether rows of a weight were matched under another of their names. */
-static bool diti_low_rank_has(const diti_lora_matches *matches, const diti_target *target) {
-    size_t i;
-    for (i = 0; i < matches->count; i++) {
-        const diti_lora_match *match = &matches->list[i];
-        if (match->target->weight == target->weight && match->row < target->row + target->rows &&
-            target->row < match->row + match->rows)
-            return true;
-    }
-    return false;
-}
-
 static dit_result diti_low_rank_match(diti_lora_file *file, const diti_weights *weights, diti_lora_matches *out,
                                       dit_error *err) {
     size_t i;
@@ -50,7 +38,7 @@ static dit_result diti_low_rank_match(diti_lora_file *file, const diti_weights *
         const diti_target *target = &weights->targets[i];
         diti_lora_module *module;
         diti_lora_match *match = &out->list[out->count];
-        if (diti_low_rank_has(out, target)) continue;
+        if (diti_lora_matches_have(out, target, NULL)) continue;
         DITI_TRY(diti_low_rank_add(file, target, &module, err));
         if (!module) continue;
         match->module = module;

@@ -24,7 +24,11 @@ typedef enum adapter_kind {
     LOKR_WHOLE,
     DORA_ROWS, /* a LoRA with magnitudes of rows */
     DORA_COLUMNS,
-    DOHA /* a LoHa with magnitudes of columns */
+    DOHA, /* a LoHa with magnitudes of columns */
+    TUCKER_LORA,
+    TUCKER_LOHA,
+    TUCKER_LOKR,
+    BIASED /* a LoRA with a bias of up */
 } adapter_kind;
 typedef struct adapter {
     adapter_kind kind;
@@ -122,12 +126,40 @@ static double *lokr_factor(lora_file *file, const char *name, bool product, uint
     return out;
 }
 
+/* Of a convolution of 2 x 2: the sum over i and j of a [i, row] * t [i, j, tap] * b [j, channel]; a [row, i] of LoRA.
+ */
+static double *tucker_delta(lora_file *file, const char *const names[3], uint32_t rows, uint32_t columns, uint32_t rank,
+                            uint64_t seed) {
+    uint64_t shape[4] = {rank, rank, 2, 2};
+    uint32_t channels = columns / 4;
+    bool up = strstr(names[0], "lora_up") != NULL;
+    float *a = matrix_of(file, names[0], up ? rows : rank, up ? rank : rows, 0.4, seed);
+    float *b = matrix_of(file, names[1], rank, channels, 0.4, seed), *t = malloc(4 * rank * rank * sizeof *t);
+    double *delta = calloc((size_t)rows * columns, sizeof *delta);
+    for (uint32_t i = 0; i < 4 * rank * rank; i++) t[i] = (float)(real_random(seed, i) >> 40) / 8388608.0f - 1.0f;
+    lora_file_bytes(file, names[2], "F32", shape, 4, t, 4 * rank * rank * sizeof *t);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < columns; c++)
+            for (uint32_t i = 0; i < rank; i++)
+                for (uint32_t j = 0; j < rank; j++)
+                    delta[(size_t)r * columns + c] += (double)a[up ? r * rank + i : i * rows + r] *
+                                                      t[(i * rank + j) * 4 + c % 4] * b[j * channels + c / 4];
+    free(a);
+    free(b);
+    free(t);
+    return delta;
+}
+
 static double *lokr_delta(bench *b, lora_file *file, const adapter *a, uint64_t seed) {
     uint32_t rows = divisor(b->rows), columns = divisor(b->columns), rows2 = b->rows / rows,
              columns2 = b->columns / columns;
     bool left = a->kind == LOKR_LEFT || a->kind == LOKR_BOTH, right = a->kind == LOKR_RIGHT || a->kind == LOKR_BOTH;
     double *one = lokr_factor(file, "lycoris_block_layer.lokr_w1", left, rows, columns, a->rank, seed);
-    double *two = lokr_factor(file, "lycoris_block_layer.lokr_w2", right, rows2, columns2, a->rank, seed);
+    static const char *const names[] = {"lycoris_block_layer.lokr_w2_a", "lycoris_block_layer.lokr_w2_b",
+                                        "lycoris_block_layer.lokr_t2"};
+    double *two = a->kind == TUCKER_LOKR
+                      ? tucker_delta(file, names, rows2, columns2, a->rank, seed)
+                      : lokr_factor(file, "lycoris_block_layer.lokr_w2", right, rows2, columns2, a->rank, seed);
     double *delta = calloc((size_t)b->rows * b->columns, sizeof *delta);
     for (uint32_t r = 0; r < b->rows; r++)
         for (uint32_t c = 0; c < b->columns; c++)
@@ -136,6 +168,23 @@ static double *lokr_delta(bench *b, lora_file *file, const adapter *a, uint64_t 
     free(one);
     free(two);
     return delta;
+}
+
+static double *tucker_loha_delta(bench *b, lora_file *file, const adapter *a, uint64_t seed) {
+    static const char *const names[2][3] = {
+        {"lycoris_block_layer.hada_w1_a", "lycoris_block_layer.hada_w1_b", "lycoris_block_layer.hada_t1"},
+        {"lycoris_block_layer.hada_w2_a", "lycoris_block_layer.hada_w2_b", "lycoris_block_layer.hada_t2"}};
+    double *one = tucker_delta(file, names[0], b->rows, b->columns, a->rank, seed);
+    double *two = tucker_delta(file, names[1], b->rows, b->columns, a->rank, seed + 50);
+    for (size_t i = 0; i < (size_t)b->rows * b->columns; i++) one[i] *= two[i];
+    free(two);
+    return one;
+}
+
+static double *tucker_lora_delta(bench *b, lora_file *file, const adapter *a, uint64_t seed) {
+    static const char *const names[] = {"lycoris_block_layer.lora_up.weight", "lycoris_block_layer.lora_down.weight",
+                                        "lycoris_block_layer.lora_mid.weight"};
+    return tucker_delta(file, names, b->rows, b->columns, a->rank, seed);
 }
 
 /* w + weight * (magnitude * (w + delta) / |w + delta| - w), the length that of a row or of a column. */
@@ -165,20 +214,30 @@ static void add_adapter(bench *b, const adapter *a) {
     lora_file *file = &b->files[b->count];
     uint64_t seed = 77 + b->count;
     double scale = a->alpha != 0 && a->kind != LOKR_WHOLE ? a->alpha / a->rank : 1;
-    bool pair = a->kind == LORA || a->kind == DORA_ROWS || a->kind == DORA_COLUMNS;
-    bool loha = a->kind == LOHA || a->kind == DOHA;
-    double *delta = pair   ? lora_delta(b, file, a, seed)
-                    : loha ? loha_delta(b, file, a, seed)
-                           : lokr_delta(b, file, a, seed);
+    bool pair = a->kind == LORA || a->kind == DORA_ROWS || a->kind == DORA_COLUMNS || a->kind == BIASED;
+    bool loha = a->kind == LOHA || a->kind == DOHA, magnitudes = a->kind >= DORA_ROWS && a->kind <= DOHA;
+    double *delta = pair                     ? lora_delta(b, file, a, seed)
+                    : loha                   ? loha_delta(b, file, a, seed)
+                    : a->kind == TUCKER_LORA ? tucker_lora_delta(b, file, a, seed)
+                    : a->kind == TUCKER_LOHA ? tucker_loha_delta(b, file, a, seed)
+                                             : lokr_delta(b, file, a, seed);
     if (a->alpha != 0)
         lora_file_number(file,
                          pair   ? "transformer.block.layer.alpha"
                          : loha ? "lora_unet_block_layer.alpha"
                                 : "lycoris_block_layer.alpha",
                          a->alpha);
-    if (a->kind >= DORA_ROWS) add_magnitudes(b, file, a, delta, scale);
-    for (size_t i = 0; i < (size_t)b->rows * b->columns && a->kind < DORA_ROWS; i++)
+    if (magnitudes) add_magnitudes(b, file, a, delta, scale);
+    for (size_t i = 0; i < (size_t)b->rows * b->columns && !magnitudes; i++)
         b->w[i] += (double)a->weight * scale * delta[i];
+    if (a->kind == BIASED) {
+        const uint64_t shape[1] = {b->rows};
+        float *bias = malloc(b->rows * sizeof *bias);
+        for (uint32_t r = 0; r < b->rows; r++) bias[r] = (float)(real_random(seed, r) >> 40) / 8388608.0f - 1.0f;
+        for (uint32_t r = 0; r < b->rows; r++) b->bias[r] += (double)a->weight * scale * bias[r];
+        lora_file_bytes(file, "transformer.block.layer.lora_B.bias", "F32", shape, 1, bias, b->rows * sizeof *bias);
+        free(bias);
+    }
     free(delta);
     b->count++;
 }
@@ -385,6 +444,7 @@ static float *run_product(bench *b, const product *p, const operands *o, bool ad
     diti_guard_begin(&graph);
     if (adapted && b->scale_count) {
         graph.loras = b->uses;
+        graph.add_to_vector = diti_lora_vector;
         graph.lora_count = b->count;
         graph.lora_scales = scales = diti_tensor_input(&graph, DITI_F32, 1, b->scale_count, "scales");
     }
@@ -506,6 +566,21 @@ static void test_wide(void) {
         diti_lora_forget(b.opened[0], &b.opened[0]->modules[0]);
     }
     bench_end(&b);
+}
+
+/* Tucker factors of a convolution's matrix, and PEFT's bias of up: beside the weights and merged. */
+static void test_factors(void) {
+    static const adapter sets[][MOST_LORAS] = {
+        {{TUCKER_LORA, 3, 2, 1}, {TUCKER_LOHA, 2, 1.5f, -0.5f}, {TUCKER_LOKR, 2, 3, 0.7f}},
+        {{BIASED, 3, 2, 0.8f}, {BIASED, 5, 0, -1.5f}, {LORA, 2, 1, 1}},
+    };
+    bench b;
+    for (size_t s = 0; s < DITI_COUNT(sets); s++)
+        for (int merged = 0; merged < 2; merged++) {
+            if (bench_begin(&b, 36, 48, sets[s], MOST_LORAS, DIT_TYPE_STORED, merged == 1))
+                check_product(&b, &products[0], 7, merged ? "factors, merged" : "factors", s);
+            bench_end(&b);
+        }
 }
 
 /* DoRA is merged, after other adapters and before them, and refused beside the weights. */
@@ -655,8 +730,19 @@ static void test_broken_files(void) {
     lora_file_bytes(&file, "transformer.x.alpha", "F32", shape, 1, two, sizeof two);
     refuse(&file, "alpha is one number");
     lora_file_pair(&file, "x", 8, 8, 4, 1, 1);
-    lora_file_matrix(&file, "transformer.x.lora_mid.weight", 4, 4, 1, 1);
-    refuse(&file, "transformer.x.lora_mid.weight: Tucker factors");
+    lora_file_matrix(&file, "transformer.x.lora_mid.weight", 4, 3, 1, 1);
+    refuse(&file, "transformer.x.lora_mid.weight is no Tucker factor of rank 4");
+    lora_file_matrix(&file, "x.lokr_w1", 2, 2, 1, 1);
+    lora_file_matrix(&file, "x.lokr_w2", 2, 2, 1, 1);
+    lora_file_matrix(&file, "x.lokr_t2", 2, 2, 1, 1);
+    refuse(&file, "x.lokr_t2: a Tucker factor of a matrix that is whole");
+    lora_file_matrix(&file, "x.lora_mid.weight", 4, 4, 1, 1);
+    refuse(&file, "x.lora_mid.weight: the other half");
+    lora_file_bytes(&file, "x.lora_B.bias", "F32", shape, 1, two, sizeof two);
+    refuse(&file, "x.lora_B.bias: the pair that this bias belongs to is missing");
+    lora_file_bytes(&file, "x.lora_B.bias", "F32", shape, 1, two, sizeof two);
+    lora_file_bytes(&file, "x.diff_b", "F32", shape, 1, two, sizeof two);
+    refuse(&file, "x.diff_b: the same bias has another difference");
     lora_file_pair(&file, "x", 8, 6, 4, 1, 1);
     lora_file_matrix(&file, "transformer.x.dora_scale", 1, 5, 1, 1);
     refuse(&file, "transformer.x.dora_scale has magnitudes that are neither of 8 rows nor of 6 columns");
@@ -892,6 +978,7 @@ int main(void) {
         printf("%s on %s\n", rungs[i], diti_rung_name(device->rung));
         test_products();
         test_wide();
+        test_factors();
         test_dora();
         test_int8();
         if (!i) test_modules();
