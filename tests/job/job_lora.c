@@ -136,13 +136,14 @@ static void near(const char *what, double off, double most) {
 
 /* --- low-rank parts in the model's file: what the first LoRA adds at strength 1 --- */
 
-static lora_file combined;
+static lora_file combined, *served = &combined;
+static bytes packed; /* a GGUF, which is served in place of these */
 static dit_source uncombined;
 
 static dit_result open_combined(const char *member, dit_source *out, void *user) {
     (void)user;
     if (strcmp(member, "model.safetensors")) return uncombined.open(member, out, uncombined.user);
-    *out = lora_file_source(&combined);
+    *out = packed.size ? memory_source(&packed) : lora_file_source(served);
     return DIT_OK;
 }
 
@@ -337,6 +338,217 @@ static void test_differences(const generated_model *shape, const char *rung, dou
         }
     }
     lora_file_free(&combined);
+    close_maker(&m);
+}
+
+/* --- DoRA in weights of all kinds, and divided --- */
+
+typedef enum storing { FLOATS, PACKED, INT8, STORINGS } storing;
+static const char *const storing_names[] = {"floats made int8", "Q8_0", "stored int8"};
+static lora_file stored;
+
+static bool is_dora(const diti_stored_tensor *tensor) {
+    return tensor->rank == 2 && strstr(tensor->name, "transformer_blocks.") && diti_ends_with(tensor->name, ".weight");
+}
+
+/* The model's file, with its blocks' matrices as int8 rows if `int8`. */
+static void store_rows(const diti_checkpoint *model, bool int8) {
+    char name[300];
+    lora_file_free(&stored);
+    for (uint32_t i = 0; i < diti_checkpoint_count(model); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(model, i);
+        uint64_t count = diti_stored_tensor_elements(tensor);
+        uint32_t rows = (uint32_t)tensor->shape[0], columns = (uint32_t)(count / rows);
+        uint64_t shape[2] = {rows, 1};
+        float *values = malloc((size_t)count * sizeof *values), *scales = malloc(rows * sizeof *scales);
+        int8_t *quants = malloc((size_t)count);
+        CHECK(diti_checkpoint_read_float(model, tensor, values, count, &err) == DIT_OK);
+        if (!int8 || !is_dora(tensor)) {
+            lora_file_bytes(&stored, tensor->name, "F32", tensor->shape, tensor->rank, values,
+                            (size_t)count * sizeof *values);
+        } else {
+            for (uint32_t r = 0; r < rows; r++)
+                CHECK(
+                    diti_quantize_row(values + (size_t)r * columns, columns, quants + (size_t)r * columns, &scales[r]));
+            lora_file_bytes(&stored, tensor->name, "I8", tensor->shape, 2, quants, (size_t)count);
+            snprintf(name, sizeof name, "%s_scale", tensor->name);
+            lora_file_bytes(&stored, name, "F32", shape, 2, scales, rows * sizeof *scales);
+        }
+        free(values);
+        free(scales);
+        free(quants);
+    }
+}
+
+/* w + weight * (magnitudes * (w + up down) / |w + up down| - w), in double. */
+static void add_dora(float *w, uint32_t rows, uint32_t columns, const float *down, const float *up, uint32_t rank,
+                     const float *magnitudes, bool by_row) {
+    double *sum = malloc((size_t)rows * columns * sizeof *sum), *norms = calloc(by_row ? rows : columns, sizeof *norms);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < columns; c++) {
+            double v = w[(size_t)r * columns + c];
+            for (uint32_t k = 0; k < rank; k++)
+                v += (double)up[(size_t)r * rank + k] * (double)down[(size_t)k * columns + c];
+            sum[(size_t)r * columns + c] = v;
+            norms[by_row ? r : c] += v * v;
+        }
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < columns; c++) {
+            uint32_t k = by_row ? r : c;
+            float *v = &w[(size_t)r * columns + c];
+            double made = (double)magnitudes[k] * sum[(size_t)r * columns + c] / sqrt(norms[k]);
+            *v += (float)((double)strengths[0] * (made - (double)*v));
+        }
+    free(sum);
+    free(norms);
+}
+
+/* Makes the first file, by turns with magnitudes of rows and of columns, and `combined` of what it makes of the model.
+ */
+static void make_dora(const diti_checkpoint *model, bool int8) {
+    enum { RANK = 3 };
+    static int8_t quants[4096];
+    char name[300];
+    lora_file_free(&files[0]);
+    lora_file_free(&combined);
+    for (uint32_t i = 0, number = 0; i < diti_checkpoint_count(model); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(model, i);
+        uint64_t count = diti_stored_tensor_elements(tensor);
+        uint32_t rows = (uint32_t)tensor->shape[0], columns = (uint32_t)(count / rows);
+        int length = (int)(strlen(tensor->name) - strlen(".weight"));
+        float *values, *parts[3];
+        bool by_row = number % 2;
+        uint64_t shapes[3][2] = {{RANK, columns}, {rows, RANK}, {by_row ? rows : 1, by_row ? 1 : columns}};
+        static const char *const endings[] = {"lora_A.weight", "lora_B.weight", "dora_scale"};
+        values = malloc((size_t)count * sizeof *values);
+        CHECK(diti_checkpoint_read_float(model, tensor, values, count, &err) == DIT_OK);
+        for (uint32_t r = 0; r < rows && int8 && is_dora(tensor); r++) {
+            float *row = values + (size_t)r * columns, scale;
+            CHECK(diti_quantize_row(row, columns, quants, &scale));
+            for (uint32_t c = 0; c < columns; c++) row[c] = scale * (float)quants[c];
+        }
+        for (uint32_t k = 0; k < 3 && is_dora(tensor); k++) {
+            uint64_t all = shapes[k][0] * shapes[k][1];
+            parts[k] = malloc((size_t)all * sizeof(float));
+            memcpy(parts[k], random_floats(all, 31 * i + k), (size_t)all * sizeof(float));
+            for (uint64_t c = 0; c < all && k == 2; c++) parts[k][c] += 1;
+            snprintf(name, sizeof name, "transformer.%.*s.%s", length, tensor->name, endings[k]);
+            lora_file_bytes(&files[0], name, "F32", shapes[k], 2, parts[k], (size_t)all * sizeof(float));
+        }
+        if (is_dora(tensor)) {
+            add_dora(values, rows, columns, parts[0], parts[1], RANK, parts[2], by_row);
+            for (uint32_t k = 0; k < 3; k++) free(parts[k]);
+            number++;
+        }
+        lora_file_bytes(&combined, tensor->name, "F32", tensor->shape, tensor->rank, values,
+                        (size_t)count * sizeof *values);
+        free(values);
+    }
+}
+
+/* What is served in place of the model's file, and the DoRA and the sum that belong to it. */
+static bool store(const generated_model *shape, storing how) {
+    diti_env env = test_env(NULL);
+    diti_checkpoint *model = NULL;
+    generated_files made;
+    dit_source source;
+    bytes_free(&packed);
+    generated_make(&made, shape);
+    if (!CHECK(diti_checkpoint_open_member(&env, &made.components[0].source, "model.safetensors", &model, &err) == 0))
+        return false;
+    served = &combined;
+    if (how == PACKED) {
+        real_file file = {0};
+        file.container = REAL_GGUF;
+        file.type = DIT_TYPE_Q8_0;
+        generated_family_of(shape)->make(&file, shape);
+        source = real_source(&file);
+        bytes_add(&packed, NULL, (size_t)source.size);
+        CHECK(source.read_at(0, packed.data, (size_t)source.size, source.user) == (int64_t)source.size);
+        real_free(&file);
+        diti_checkpoint_close(model);
+        source = memory_source(&packed);
+        CHECK(diti_checkpoint_open(&env, &source, &model, &err) == DIT_OK);
+    } else {
+        store_rows(model, how == INT8);
+    }
+    make_dora(model, how == INT8);
+    diti_checkpoint_close(model);
+    generated_free(&made);
+    return true;
+}
+
+static dit_result load_dora(maker *m, const generated_model *shape, dit_type type, bool lora, VkDeviceSize budget) {
+    dit_type_rule rule = {"transformer.*blocks.*", DIT_TYPE_STORED};
+    dit_component components[3];
+    dit_model_desc desc = DITI_ZERO;
+    close_model(m);
+    generated_make(&m->files, shape);
+    m->generated = true;
+    memset(components, 0, sizeof components);
+    memcpy(components, m->files.components, sizeof m->files.components);
+    uncombined = components[0].source;
+    components[0].source.open = open_combined;
+    components[2].source = lora_file_source(&files[0]);
+    components[2].role = DIT_ROLE_LORA;
+    components[2].weight = strengths[0];
+    components[2].merge = true;
+    rule.type = type;
+    desc.types = type ? &rule : NULL;
+    desc.type_count = type ? 1 : 0;
+    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
+    desc.components = components;
+    desc.component_count = lora ? 3 : 2;
+    desc.weight_budget = budget;
+    return dit_model_load(m->context, &desc, &m->model, &err);
+}
+
+static void test_dora_divided(maker *m, const generated_model *shape, const char *how) {
+    static const char *const splits[] = {"tensor2", "layers2", "ulysses2", "pipefusion2"};
+    for (size_t i = 0; i < DITI_COUNT(splits); i++) {
+        dit_result result;
+        if (i && !whole_sweep()) return;
+        result = run_with(m, NULL, splits[i], &other, NULL);
+        if (result == DIT_ERROR_INVALID_ARGUMENT) continue; /* the model refuses that split */
+        if (CHECK_MESSAGE(result == DIT_OK, "%s %s, %s: %s", shape->name, splits[i], how, err.message))
+            near(splits[i], difference(&other, &beside), i == 3 ? 0.5 : strstr(how, "int8") ? 2e-2 : 1e-5);
+    }
+}
+
+/* Merged into weights of a kind, on one device as in the sum; then divided and streamed as on one device. */
+static void test_dora(const generated_model *shape, storing how) {
+    dit_type type = how == PACKED ? DIT_TYPE_STORED : DIT_TYPE_I8_ROW;
+    const char *name = storing_names[how];
+    static outcome changed;
+    dit_model_info all;
+    maker m = DITI_ZERO;
+    bytes gguf;
+    if (!CHECK_RUN(open_devices(&m, 2, "rung=base", 0)) || !store(shape, how)) return;
+    gguf = packed;
+    memset(&packed, 0, sizeof packed);
+    if (CHECK_RUN(load_dora(&m, shape, type, false, 0)) && CHECK_RUN(run_with(&m, NULL, NULL, &changed, NULL))) {
+        packed = gguf;
+        served = &stored;
+        if (how == INT8) type = DIT_TYPE_STORED;
+        if (CHECK_RUN(load_dora(&m, shape, type, false, 0)) && CHECK_RUN(run_with(&m, NULL, NULL, &plain, NULL)))
+            CHECK_MESSAGE(difference(&plain, &changed) > 1e-2, "%s: DoRA changes %.3g", name,
+                          difference(&plain, &changed));
+        dit_model_get_info(m.model, &all);
+        if (CHECK_RUN(load_dora(&m, shape, type, true, 0)) && CHECK_RUN(run_with(&m, NULL, NULL, &beside, NULL))) {
+            near(name, difference(&beside, &changed), how == PACKED ? 1e-5 : 2e-2);
+            test_dora_divided(&m, shape, name);
+        }
+        if (CHECK_RUN(load_dora(&m, shape, type, true, all.weight_bytes / 2)) &&
+            CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL))) {
+            CHECK_MESSAGE(difference(&other, &beside) == 0, "%s, streamed: off by %.3g", name,
+                          difference(&other, &beside));
+            test_dora_divided(&m, shape, name);
+        }
+    }
+    bytes_free(&packed);
+    lora_file_free(&combined);
+    lora_file_free(&stored);
+    served = &combined;
     close_maker(&m);
 }
 
@@ -691,6 +903,8 @@ int main(void) {
     if (whole_sweep()) test_low_rank(&flux, "rung=fp16", DIT_TYPE_STORED);
     for (i = 0; i < count; i++) test_differences(shapes[i], "rung=base", 1e-5);
     for (i = 0; i < count && whole_sweep(); i++) test_differences(shapes[i], "rung=fp16", 5e-3);
+    for (k = 0; k < STORINGS; k++)
+        if (whole_sweep() || k == PACKED) test_dora(&pixart, (storing)k);
     test_told();
     test_defaults();
     for (k = 0; k < LORAS; k++) lora_file_free(&files[k]);
