@@ -158,6 +158,14 @@ DIT_INTERNAL bool diti_lora_matches_have(const diti_lora_matches *matches, const
     return false;
 }
 
+/* An adapter of a model that reads the latent alone fits one that reads more behind it (FLUX.1 Fill, Wan for a first
+   picture): what stands there gets nothing, as in diffusers. */
+static bool diti_lora_widens(const diti_lora_module *module, const diti_target *target) {
+    return module->kind == DITI_KIND_LORA && !module->tensors[DITI_LORA_MAGNITUDE] && !target->vector &&
+           target->all == module->rows && target->columns > module->columns &&
+           (diti_equal(target->module, "x_embedder") || diti_equal(target->module, "patch_embedding"));
+}
+
 static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_module *module,
                                          const diti_lora_names *names, diti_lora_matches *out, dit_error *err) {
     size_t first, i, end, before = out->count;
@@ -168,6 +176,7 @@ static dit_result diti_lora_match_module(const diti_lora_file *file, diti_lora_m
     for (i = first; i < end; i++) {
         const diti_target *target = names->list[i].target;
         if (!diti_lora_name_means(names, module, i, preferred)) continue;
+        if (diti_lora_widens(module, target)) module->columns = target->columns;
         if (!diti_lora_target_fits(module, target)) return diti_lora_wrong_shape(file, module, target, err);
         if (diti_lora_matches_have(out, target, module)) {
             module->doubled = true;

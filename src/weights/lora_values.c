@@ -99,6 +99,22 @@ static dit_result diti_lora_contract_all(const diti_lora_file *file, diti_lora_m
     return DIT_OK;
 }
 
+/* Down's rows get zeros behind them where the model's layer has more columns. */
+static dit_result diti_lora_widen(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
+    uint32_t rank = module->rank, taps, r;
+    size_t narrow;
+    float *out, *down = module->values[DITI_LORA_DOWN];
+    diti_lora_tucker(module, DITI_LORA_DOWN, &taps);
+    narrow = (size_t)(diti_stored_tensor_elements(module->tensors[DITI_LORA_DOWN]) / rank) * taps;
+    if (narrow == module->columns) return DIT_OK;
+    out = (float *)diti_alloc_array(&file->env, (size_t)rank * module->columns, sizeof *out);
+    if (!out) return diti_fail_memory(err, "module %.200s", module->name);
+    for (r = 0; r < rank; r++) memcpy(out + (size_t)r * module->columns, down + r * narrow, narrow * sizeof *out);
+    diti_free(&file->env, down);
+    module->values[DITI_LORA_DOWN] = out;
+    return DIT_OK;
+}
+
 /* A factor of LoKr as a whole, [rows, columns], where it is a product. */
 static dit_result diti_lokr_multiply(const diti_lora_file *file, diti_lora_module *module, uint32_t whole,
                                      uint32_t rows, uint32_t columns, dit_error *err) {
@@ -126,6 +142,7 @@ DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_mod
     for (i = 0; i < DITI_LORA_ALPHA && result >= 0; i++)
         if (module->tensors[i]) result = diti_lora_read_slot(file, module, i, err);
     if (result >= 0) result = diti_lora_contract_all(file, module, err);
+    if (result >= 0 && module->kind == DITI_KIND_LORA) result = diti_lora_widen(file, module, err);
     if (result >= 0 && module->kind == DITI_KIND_LOKR) {
         result = diti_lokr_multiply(file, module, DITI_LOKR_1, module->rows / module->rows2,
                                     module->columns / module->columns2, err);
@@ -319,7 +336,7 @@ DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, fl
     *up = *down = 1;
     if (module->kind == DITI_KIND_LORA) {
         *up = diti_lora_slot_largest(module, DITI_LORA_UP);
-        *down = diti_lora_slot_largest(module, DITI_LORA_DOWN);
+        *down = diti_lora_largest(module->values[DITI_LORA_DOWN], (uint64_t)module->rank * module->columns);
     } else if (module->kind == DITI_KIND_LOHA) {
         *up = diti_lora_slot_largest(module, DITI_LOHA_1A) * diti_lora_slot_largest(module, DITI_LOHA_2A);
         *down = diti_lora_slot_largest(module, DITI_LOHA_1B) * diti_lora_slot_largest(module, DITI_LOHA_2B);

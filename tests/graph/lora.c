@@ -867,6 +867,10 @@ static void test_trainers(void) {
          "lora_unet_blocks_0_self_attn_q_proj.lora_up.weight", 72, 72}, /* sd-scripts, and ComfyUI's names */
         {"pipe_anima/transformer", "diffusion_model.blocks.0.mlp.layer1.lora_A.weight",
          "diffusion_model.blocks.0.mlp.layer1.lora_B.weight", 288, 72},
+        {"flux_fill/transformer", "transformer.x_embedder.lora_A.weight", "transformer.x_embedder.lora_B.weight", 48,
+         64}, /* of the model that reads the latent alone */
+        {"wan21_i2v", "diffusion_model.patch_embedding.lora_down.weight",
+         "diffusion_model.patch_embedding.lora_up.weight", 72, 64},
         {"pipe_anima/transformer", "net.blocks.0.mlp.layer2.lora_A.weight", "net.blocks.0.mlp.layer2.lora_B.weight", 72,
          288},
         {"sana", "diffusion_model.blocks.0.attn.qkv.lora_A.weight", "diffusion_model.blocks.0.attn.qkv.lora_B.weight",
@@ -891,6 +895,64 @@ static void test_trainers(void) {
         lora_file_matrix(&file, names[i].up, names[i].rows, 4, 1, 1);
         CHECK_MESSAGE(try_file(names[i].model, &file, &info) == DIT_OK && info.modules == 1 && !info.left_out,
                       "%s with %s: %s", names[i].model, names[i].down, err.message);
+    }
+}
+
+/* An adapter of x_embedder with fewer columns than the model's is about the first of them; of another layer it is for
+   another model. */
+static void test_widened(void) {
+    enum { ROWS = 36, NARROW = 20, WIDE = 48, RANK = 3 };
+    static char name[] = "x_embedder", other[] = "context_embedder";
+    diti_target target = DITI_ZERO;
+    diti_weights weights = DITI_ZERO;
+    diti_lora_scope scope = {DIT_ROLE_TRANSFORMER, &weights};
+    target.module = name;
+    target.weight = name;
+    target.names = DITI_NAMES_ALL;
+    target.rows = target.all = ROWS;
+    target.columns = WIDE;
+    weights.targets = &target;
+    weights.target_count = 1;
+    for (int k = 0; k < 2; k++) {
+        lora_file file = DITI_ZERO;
+        diti_lora_file *opened = NULL;
+        diti_lora_matches matches = DITI_ZERO;
+        dit_source source;
+        dit_result result;
+        lora_file_pair(&file, k ? other : name, ROWS, NARROW, RANK, 0.3, 1);
+        source = lora_file_source(&file);
+        target.module = k ? other : name;
+        CHECK(diti_lora_open(&env, &source, &opened, &err) == DIT_OK);
+        result = diti_lora_match_scopes(opened, &scope, 1, &matches, &err);
+        if (k) {
+            CHECK(result < 0 && strstr(err.message, "is [36, 20], and the model's is [36, 48]"));
+        } else if (CHECK_MESSAGE(result == DIT_OK && diti_lora_read(opened, &opened->modules[0], &err) == DIT_OK, "%s",
+                                 err.message)) {
+            const diti_lora_module *module = &opened->modules[0];
+            const float *pair = (const float *)(const void *)file.data.data, *b = pair + RANK * NARROW;
+            float down[RANK * WIDE], most[2];
+            double off = 0;
+            diti_lora_down(module, down);
+            diti_lora_bounds(module, &most[0], &most[1]);
+            for (uint32_t r = 0; r < RANK * WIDE; r++) {
+                float wanted = r % WIDE < NARROW ? pair[r / WIDE * NARROW + r % WIDE] : 0;
+                CHECK(down[r] == wanted && fabsf(wanted) <= most[1]);
+            }
+            for (uint32_t r = 0; r < ROWS; r++) {
+                float row[WIDE] = {0};
+                diti_lora_add_row(module, r, 1, row);
+                for (uint32_t c = 0; c < WIDE; c++) {
+                    double wanted = 0;
+                    for (uint32_t i = 0; i < RANK && c < NARROW; i++)
+                        wanted += (double)b[r * RANK + i] * (double)pair[i * NARROW + c];
+                    if (fabs(row[c] - wanted) > off) off = fabs(row[c] - wanted);
+                }
+            }
+            CHECK_MESSAGE(off < 1e-6, "a widened row is off by %.3g", off);
+        }
+        diti_free(&env, matches.list);
+        diti_lora_close(opened);
+        lora_file_free(&file);
     }
 }
 
@@ -969,6 +1031,7 @@ int main(void) {
     test_broken_files();
     test_trainers();
     test_doubled();
+    test_widened();
     test_defaults();
     for (size_t i = 0; i < DITI_COUNT(rungs); i++) {
         if (!open_device(rungs[i])) {
