@@ -73,6 +73,10 @@ typedef struct diti_lora_prefix {
 static const diti_lora_prefix diti_lora_prefixes[] = {
     {"base_model.model.", DIT_ROLE_NONE},
     {"lycoris_", DIT_ROLE_NONE},
+    {"lora_unet_llm_adapter_", DIT_ROLE_TEXT_2}, /* Anima's text conditioner */
+    {"diffusion_model.llm_adapter.", DIT_ROLE_TEXT_2},
+    {"net.llm_adapter.", DIT_ROLE_TEXT_2},
+    {"text_conditioner.", DIT_ROLE_TEXT_2},
     {"lora_unet__", DIT_ROLE_TRANSFORMER}, /* VideoX-Fun: the model itself is a module without a name */
     {"lora_unet_", DIT_ROLE_TRANSFORMER},
     {"Hunyuan_video_I2V_lora_", DIT_ROLE_TRANSFORMER},

@@ -838,6 +838,12 @@ static dit_result try_file(const char *name, lora_file *file, dit_lora_info *inf
     desc.component_count = 2;
     desc.dry_run = true;
     desc.parts = 1u << DIT_ROLE_TRANSFORMER;
+    if (!strchr(name, '/') && diti_starts_with(name, "pipe_")) { /* a whole pipeline */
+        desc.source.path = path;
+        desc.components = components + 1;
+        desc.component_count = 1;
+        desc.parts = 0;
+    }
     result = dit_model_load(NULL, &desc, &model, &err);
     if (result == DIT_OK) dit_model_lora(model, 0, info);
     dit_model_destroy(model);
@@ -867,6 +873,10 @@ static void test_trainers(void) {
          "lora_unet_blocks_0_self_attn_q_proj.lora_up.weight", 72, 72}, /* sd-scripts, and ComfyUI's names */
         {"pipe_anima/transformer", "diffusion_model.blocks.0.mlp.layer1.lora_A.weight",
          "diffusion_model.blocks.0.mlp.layer1.lora_B.weight", 288, 72},
+        {"pipe_anima", "lora_unet_llm_adapter_blocks_0_self_attn_q_proj.lora_down.weight",
+         "lora_unet_llm_adapter_blocks_0_self_attn_q_proj.lora_up.weight", 48, 48},
+        {"pipe_anima", "diffusion_model.llm_adapter.blocks.0.self_attn.q_proj.lora_A.weight",
+         "diffusion_model.llm_adapter.blocks.0.self_attn.q_proj.lora_B.weight", 48, 48},
         {"flux_fill/transformer", "transformer.x_embedder.lora_A.weight", "transformer.x_embedder.lora_B.weight", 48,
          64}, /* of the model that reads the latent alone */
         {"wan21_i2v", "diffusion_model.patch_embedding.lora_down.weight",
