@@ -6,7 +6,7 @@
 typedef struct diti_lora_ending {
     const char *text;
     diti_lora_slot slot;
-    const char *module; /* what the module's name has in its place; NULL: nothing */
+    const char *module; /* the end of the module's name in its place; NULL: none */
 } diti_lora_ending;
 
 static const diti_lora_ending diti_lora_endings[] = {

@@ -138,7 +138,7 @@ DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_mod
     dit_result result = DIT_OK;
     uint32_t i;
     for (i = 0; i < DITI_LORA_ALPHA; i++)
-        if (module->values[i]) return DIT_OK; /* it has been read */
+        if (module->values[i]) return DIT_OK; /* the module has been read */
     for (i = 0; i < DITI_LORA_ALPHA && result >= 0; i++)
         if (module->tensors[i]) result = diti_lora_read_slot(file, module, i, err);
     if (result >= 0) result = diti_lora_contract_all(file, module, err);

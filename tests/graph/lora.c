@@ -126,7 +126,8 @@ static double *lokr_factor(lora_file *file, const char *name, bool product, uint
     return out;
 }
 
-/* Of a convolution of 2 x 2: the sum over i and j of a [i, row] * t [i, j, tap] * b [j, channel]; a [row, i] of LoRA.
+/* A delta of a convolution of 2 x 2: the sum over i and j of a [i, row] * t [i, j, tap] * b [j, channel]; a [row, i] of
+ * LoRA.
  */
 static double *tucker_delta(lora_file *file, const char *const names[3], uint32_t rows, uint32_t columns, uint32_t rank,
                             uint64_t seed) {
@@ -820,7 +821,7 @@ static void test_modules(void) {
     bench_end(&b);
 }
 
-/* What a dry run tells of a file with a model of tests/fixtures. */
+/* Loads a model of tests/fixtures with a file, as a dry run. */
 static dit_result try_file(const char *name, lora_file *file, dit_lora_info *info) {
     dit_component components[2];
     dit_model_desc desc = DITI_ZERO;

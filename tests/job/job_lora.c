@@ -446,7 +446,7 @@ static void make_dora(const diti_checkpoint *model, bool int8) {
     }
 }
 
-/* What is served in place of the model's file, and the DoRA and the sum that belong to it. */
+/* Makes the file that is served in place of the model's, and the DoRA and the sum that belong to it. */
 static bool store(const generated_model *shape, storing how) {
     diti_env env = test_env(NULL);
     diti_checkpoint *model = NULL;
