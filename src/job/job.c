@@ -265,12 +265,13 @@ static void diti_job_thaw_status(dit_job *job, bool recording) {
 }
 
 static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+    const diti_plan *plan = job->shares[0]->program.plan;
     const diti_job_request *before;
     diti_job_request request;
     dit_error why = DITI_ZERO;
     dit_result result;
     dit_status status;
-    bool recording;
+    bool recording, taken;
     uint32_t i;
     DITI_TRY(diti_job_check(job->context, desc, err));
     if (job->resumed)
@@ -299,17 +300,19 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
         diti_guard_forget(job->shares[i]->program.plan);
         diti_plan_begin_stream(job->shares[i]->program.plan, recording); /* other jobs need the slots before it */
     }
-    result = diti_job_take_target(job, &desc->target, &request, err);
-    if (result == DIT_OK) result = diti_job_join(job, err);
-    if (result != DIT_OK) {
+    result = diti_job_take_target(job, &desc->target, &request, &why);
+    if (result == DIT_OK) result = diti_job_join(job, &why);
+    taken = result == DIT_OK || job->shares[0]->program.plan != plan;
+    if (result == DIT_OK) result = diti_job_write_inputs(job, &why);
+    if (result < 0 && err) *err = why;
+    if (!taken) {
         diti_job_thaw_status(job, recording);
         return result;
     }
-    result = diti_job_write_inputs(job, &why);
     diti_job_rewind(job);
-    if (result >= 0) return result;
-    if (err) *err = why;
-    return diti_run_fail(job, &why); /* some inputs are those of the run before */
+    /* the picture went with the old plan, or some inputs are those of the run before */
+    if (result != DIT_OK) diti_run_end(job, result, result < 0 ? &why : NULL);
+    return result;
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {

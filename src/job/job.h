@@ -883,6 +883,8 @@ DIT_INTERNAL uint64_t diti_job_load_bytes(uint32_t budget_us);
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 /* run.c: whether segments must run again, going back to the first of them, or an error where that does not help. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+/* Ends the job's run. why: of an error, else NULL. */
+DIT_INTERNAL void diti_run_end(dit_job *job, dit_result result, const dit_error *why);
 /* Ends the job with this error, and returns its result. */
 DIT_INTERNAL dit_result diti_run_fail(dit_job *job, const dit_error *why);
 /* A last look at the latent and the picture, of which every share has made some. */

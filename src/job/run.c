@@ -27,7 +27,7 @@ static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
 
 /* --- bookkeeping --- */
 
-static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
+DIT_INTERNAL void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
     diti_leaving how = result == DIT_OK ? DITI_LEAVING_DONE
                        : result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY
                            ? DITI_LEAVING_LOST

@@ -281,6 +281,30 @@ static void check_creation(maker *m, const char *split, uint32_t device) {
     CHECK(begin(m, &desc) && finish(m) == DIT_OK && error_made() <= 1e-3);
 }
 
+/* Memory for the share of the second device is refused when a restart plans anew. The picture that was finished went
+   with the old plan: nothing is read in its place. The job can be restarted once there is memory. */
+static void check_restart(maker *m, const char *split) {
+    static uint8_t pixels[4 * SIDE * SIDE];
+    diti_device *poor = m->context->devices[1];
+    dit_job_desc desc = request(m, split, SIDE, STEPS), other = desc;
+    VkDeviceSize limit = poor->memory_limit;
+    dit_result result;
+    dit_status status;
+    if (!begin(m, &desc) || !CHECK(finish(m) == DIT_OK)) return;
+    other.prompt = "(red:1.3) apple"; /* weights of words are another op */
+    other.prompt_weights = true;
+    poor->memory_limit = 1;
+    result = dit_job_restart(m->job, &other, &err);
+    CHECK_MESSAGE(result == DIT_ERROR_OUT_OF_DEVICE_MEMORY && err.device == 2, "%s: %s", split, err.message);
+    poor->memory_limit = limit;
+    dit_job_status(m->job, &status, &err);
+    CHECK(status.result == result && err.result == result && strstr(err.message, "memory"));
+    CHECK(dit_job_read(m->job, DIT_READ_RGBA8, 0, 0, pixels, sizeof pixels, 0, &err) == result);
+    CHECK(dit_job_step(m->job, 0) == result);
+    CHECK_MESSAGE(dit_job_restart(m->job, &desc, &err) == DIT_OK && finish(m) == DIT_OK && error_made() <= 1e-3,
+                  "%s again: %s", split, err.message);
+}
+
 /* --- cancelling --- */
 
 static uint32_t random_state = 1;
@@ -380,6 +404,7 @@ static void test_whole_devices(void) {
     for (i = 0; i < (full ? DITI_COUNT(splits) : 1); i++) {
         check_cancel(&m, splits[i], full ? 20 : 3);
         check_creation(&m, splits[i], 1 - i % 2);
+        check_restart(&m, splits[i]);
         check_failure(&m, splits[i], i % 2, RUNS_OUT, 9 + 8 * i);
         check_resume(&m, splits[i], i % 2, RUNS_OUT, 1 + i % STEPS);
         if (full) sweep_split(&m, splits[i]);
