@@ -24,6 +24,7 @@ static void diti_job_rewind(dit_job *job) {
     job->status.result = DIT_WORKING;
     job->recording = false;
     diti_unlock(&job->status_lock);
+    diti_reruns_free(job);
 }
 
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {

@@ -513,6 +513,11 @@ typedef struct diti_share {
 
 /* A job: the request, the device or devices that share it, and the pictures. Its first share makes the pictures, and
    its status tells how far that one is. */
+typedef struct diti_rerun { /* what an application may read until the next run: plans may be gone by then */
+    struct diti_rerun *before;
+    char op[64];
+} diti_rerun;
+
 struct dit_job {
     diti_env env;
     dit_context *context;
@@ -545,6 +550,7 @@ struct dit_job {
     VkSemaphore retired_by; /* comes to retired_at when nothing uses the job any more */
     uint64_t retired_at;
     uint32_t previews_lost; /* number of the newest preview that went with the plan that it was in */
+    diti_rerun *reruns;     /* the newest one; NULL: none */
     int cancel;             /* atomic */
     int status_lock;        /* guards what any thread may ask for: all that follows, and recording */
     dit_status status;
@@ -883,6 +889,8 @@ DIT_INTERNAL uint64_t diti_job_load_bytes(uint32_t budget_us);
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 /* run.c: whether segments must run again, going back to the first of them, or an error where that does not help. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+/* Frees what dit_status.rerun_op may point to. */
+DIT_INTERNAL void diti_reruns_free(dit_job *job);
 /* Ends the job's run. why: of an error, else NULL. */
 DIT_INTERNAL void diti_run_end(dit_job *job, dit_result result, const dit_error *why);
 /* Ends the job with this error, and returns its result. */

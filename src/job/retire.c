@@ -14,6 +14,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
         diti_snapshot_destroy(job);
         diti_share_destroy(job->shares[0]);
     }
+    diti_reruns_free(job);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }

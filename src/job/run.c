@@ -171,15 +171,30 @@ static dit_result diti_run_count_retry(diti_share *share, const diti_verdict *ve
                             diti_share_is_step(share, verdict->segment) ? share->job->request.shape.steps : 0, err);
 }
 
+DIT_INTERNAL void diti_reruns_free(dit_job *job) {
+    while (job->reruns) {
+        diti_rerun *rerun = job->reruns;
+        job->reruns = rerun->before;
+        diti_free(&job->env, rerun);
+    }
+}
+
 /* Tells the log that a share goes back, and the job's status where it is the first one. */
 static void diti_run_log_rerun(diti_share *share, const diti_verdict *verdict) {
     dit_job *job = share->job;
+    diti_rerun *rerun;
     diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
     if (share->member) return;
+    rerun = (diti_rerun *)diti_alloc(&job->env, sizeof *rerun);
+    if (rerun) {
+        diti_format(rerun->op, sizeof rerun->op, "%s", verdict->name);
+        rerun->before = job->reruns;
+        job->reruns = rerun;
+    }
     diti_lock(&job->status_lock);
     job->status.result = DIT_WORKING;
     job->status.reruns++;
-    job->status.rerun_op = verdict->name;
+    job->status.rerun_op = rerun ? rerun->op : NULL;
     diti_unlock(&job->status_lock);
 }
 

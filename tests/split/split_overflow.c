@@ -212,6 +212,45 @@ static void check_ranks(const maker *base, part of, const char *split, const cha
     memset(letters, 0, sizeof letters);
 }
 
+static void *spoiling_alloc(size_t size, size_t align, void *user) {
+    void *memory;
+    (void)user;
+    return posix_memalign(&memory, align, size) ? NULL : memory;
+}
+
+static void spoiling_free(void *p, size_t size, void *user) {
+    (void)user;
+    memset(p, 0xdd, size);
+    free(p);
+}
+
+/* A device fails behind an overflow: the plan goes, and the name of the op that overflowed stays. */
+static void check_name(void) {
+    asked a = {4, 4, 1, 2, 0, 0, 0, "euler", true, 0, NULL};
+    dit_context_desc desc = DITI_ZERO;
+    dit_status status = {0};
+    char name[64] = "";
+    maker m;
+    memset(&m, 0, sizeof m);
+    desc.devices = "llvmpipe,llvmpipe";
+    desc.overrides = "rung=fp16,gflop_ns=100000000,device_ms=20000";
+    desc.allocator.alloc = spoiling_alloc;
+    desc.allocator.free = spoiling_free;
+    CHECK_MESSAGE(dit_context_create(&desc, &m.context, &err) == DIT_OK && load(&m, TRANSFORMER) == DIT_OK, "%s",
+                  err.message);
+    if (m.model) shorten_texts(m.model);
+    if (m.model && CHECK_MESSAGE(make_asked(&m, &a, "layers2", &m.job) == DIT_OK, "%s", err.message)) {
+        while (!status.reruns && dit_job_step(m.job, 0) == DIT_WORKING) dit_job_status(m.job, &status, NULL);
+        if (CHECK(status.reruns && status.rerun_op)) diti_format(name, sizeof name, "%s", status.rerun_op);
+        m.context->devices[1]->fail_submit_after = 1;
+        while (!m.job->resumed && dit_job_step(m.job, 0) == DIT_WORKING) {
+        }
+        dit_job_status(m.job, &status, &err);
+        CHECK_MESSAGE(m.job->resumed && status.rerun_op && !strcmp(status.rerun_op, name), "%s", name);
+    }
+    close_maker(&m);
+}
+
 int main(void) {
     static const char *const all[][2] = {{NULL, NULL},
                                          {"ulysses2", NULL},
@@ -235,6 +274,7 @@ int main(void) {
         for (i = 0; i < DITI_COUNT(all) && whole_sweep(); i++) check_split(&base, &half, all[i][0], all[i][1], 0);
     }
     close_models(&base, &half);
+    check_name();
     if (open_model(&base, DECODER, 2, "rung=base,gflop_ns=100000000") &&
         open_model(&half, DECODER, 4, "rung=fp16,gflop_ns=100000000")) {
         check_split(&base, &half, "layers2", NULL, 0);
