@@ -215,9 +215,9 @@ DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context 
     dit_context *context;
     diti_env env;
     dit_result result;
-    DITI_TRY(diti_context_check(desc, err));
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: out is NULL");
     *out = NULL;
+    DITI_TRY(diti_context_check(desc, err));
     DITI_TRY(diti_env_init(&env, &desc->allocator, &desc->logger, err));
     context = (dit_context *)diti_alloc_zero(&env, sizeof *context);
     if (!context) return diti_fail_memory(err, "the context");

@@ -49,7 +49,6 @@ DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_erro
 }
 
 static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *desc, dit_error *err) {
-    if (!ctx || !desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: ctx and desc must be given");
     if (diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
     if (desc->model && !desc->model->device)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -63,9 +62,10 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     dit_job *job;
     diti_peers *peers;
     dit_result result;
-    DITI_TRY(diti_job_check(ctx, desc, err));
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
     *out = NULL;
+    if (!ctx || !desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: ctx and desc must be given");
+    DITI_TRY(diti_job_check(ctx, desc, err));
     diti_retired_collect(ctx);
     peers = desc->split ? ctx->peers : NULL;
     diti_beats_prepare(ctx->peers);
@@ -319,7 +319,7 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     diti_peers *peers;
     dit_result result;
-    if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
+    if (!job || !desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job and desc must be given");
     diti_retired_collect(job->context);
     peers = job->shares[0]->assignment.share_total > 1 ? job->context->peers : NULL;
     job->runs++;

@@ -789,9 +789,9 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     dit_model *model;
     diti_env env;
     dit_result result;
-    DITI_TRY(diti_model_check_desc(ctx, desc, err));
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: out is NULL");
     *out = NULL;
+    DITI_TRY(diti_model_check_desc(ctx, desc, err));
     DITI_TRY(diti_model_env(ctx, desc->dry_run, &env, err));
     model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
     if (!model) return diti_fail_memory(err, "the model");

@@ -148,9 +148,9 @@ static void test_null_arguments(void) {
 
 /* A desc full of 0xCC, and descs with one guard that is not zero. */
 static void test_guards(void) {
-    dit_context *ctx = NULL;
-    dit_model *model = NULL;
-    dit_job *job = NULL;
+    dit_context *ctx = (dit_context *)&ctx; /* what a program has not initialised becomes NULL */
+    dit_model *model = (dit_model *)&ctx;
+    dit_job *job = (dit_job *)&ctx;
     dit_error err = {0};
     dit_memory memory;
     dit_context_desc cd;
