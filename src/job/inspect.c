@@ -67,6 +67,8 @@ static dit_result diti_inspection_begin(diti_inspection *inspection, const dit_c
     if (!ctx && desc->model->device)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: ctx is NULL; only a dry run's model works without a context", function);
+    if (desc->model->device && desc->model->device != ctx->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the model was loaded with another context", function);
     inspection->job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *inspection->job);
     if (!inspection->job) return diti_fail_memory(err, "the question");
     return diti_inspection_plan(inspection, ctx, desc, err);

@@ -80,7 +80,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
         diti_beats_aim(peers, job->number, 0);
     }
     result = diti_job_request_make(desc->model, &job->env, desc, NULL, &job->request, err);
-    if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, desc, NULL, &job->request, err);
+    if (result == DIT_OK) result = diti_job_request_noise(desc->model, &job->env, NULL, &job->request, err);
     if (result != DIT_OK && peers && diti_starts_with(desc->split, "auto")) diti_job_choose_nothing(job);
     if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
     if (peers) {
@@ -284,7 +284,7 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
     DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, before, &request, err));
     result = before && diti_job_same_shape(job, desc, &request, err) < 0
                  ? DIT_ERROR_INVALID_ARGUMENT
-                 : diti_job_request_noise(desc->model, &job->env, desc, before, &request, err);
+                 : diti_job_request_noise(desc->model, &job->env, before, &request, err);
     if (result >= 0) result = diti_clip_keep_end(job, &request, err);
     if (result >= 0) result = diti_job_keep_split(job, &request, err);
     if (job->shares[0]->assignment.share_total == 1) request.shape.resumes = false;

@@ -319,6 +319,7 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
+    float *noise_input;         /* noise that the desc gives, until noise has it; NULL: none */
     float *noise;               /* [image_count, C, frames, h, w], unit normal */
     diti_noise_source *sources; /* [image_count], as they are when all noise is drawn */
     float fps;                  /* 0: the model's default */
@@ -715,7 +716,7 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
 DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
                                             const diti_given *given, bool inside);
 /* The noise, which is drawn for jobs that run, and not for questions about them. before: as above. */
-DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,

@@ -208,13 +208,11 @@ static dit_result diti_noise_decoder(const dit_model *model, const diti_env *env
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
-    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out),
-           all = values * out->shape.image_count;
-    const dit_tensor *given = diti_request_input(desc, "noise");
+    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out);
     dit_result result = DIT_OK;
-    float *scratch, *noise = NULL;
+    float *scratch;
     uint32_t image;
     DITI_TRY(diti_noise_alloc(env, values, out, err));
     scratch = (float *)diti_alloc_array(env, diti_noise_copies(model, out) * values, sizeof *scratch);
@@ -230,10 +228,9 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
         diti_noise_image(model, image, values, scratch, out);
     if (result >= 0) result = diti_noise_decoder(model, env, out, err);
     diti_free(env, scratch);
-    if (result < 0 || !given) return result;
-    DITI_TRY(diti_request_floats(env, given, all, &noise, err));
-    for (image = 0; image < out->shape.image_count; image++)
-        diti_noise_place(model, out, noise + image * values, out->noise + image * values);
-    diti_free(env, noise);
-    return diti_request_check_finite("noise", out->noise, all, err);
+    for (image = 0; image < out->shape.image_count && result >= 0 && out->noise_input; image++)
+        diti_noise_place(model, out, out->noise_input + image * values, out->noise + image * values);
+    diti_free(env, out->noise_input);
+    out->noise_input = NULL;
+    return result;
 }

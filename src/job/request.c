@@ -602,6 +602,16 @@ static dit_result diti_request_preview(const dit_model *model, const dit_job_des
     return DIT_OK;
 }
 
+/* In place of the noise that is drawn. */
+static dit_result diti_request_noise_input(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                           diti_job_request *out, dit_error *err) {
+    const dit_tensor *given = diti_request_input(desc, "noise");
+    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out) * out->shape.image_count;
+    if (!given) return DIT_OK;
+    DITI_TRY(diti_request_floats(env, given, values, &out->noise_input, err));
+    return diti_request_check_finite("noise", out->noise_input, values, err);
+}
+
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
@@ -651,6 +661,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     diti_control_request_sets(out);
     DITI_TRY(diti_job_request_reuse(model, env, desc, out, err));
     diti_job_request_kinds(out);
+    DITI_TRY(diti_request_noise_input(model, env, desc, out, err));
     return diti_request_text(model, env, desc, out, err);
 }
 
@@ -740,6 +751,7 @@ DIT_INTERNAL void diti_request_drop_pictures(const diti_env *env, diti_job_reque
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request) {
     diti_request_drop_pictures(env, request);
     diti_schedule_free(env, &request->schedule);
+    diti_free(env, request->noise_input);
     diti_free(env, request->noise);
     diti_free(env, request->start_noise);
     diti_free(env, request->step_noise);

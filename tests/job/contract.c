@@ -281,6 +281,15 @@ static void spoil_input_shape(dit_job_desc *d) {
     d->inputs = &tensor, d->input_count = 1;
 }
 
+/* Whether questions about a job are refused as the job is. */
+static bool asks_alike(const dit_job_desc *desc, const char *says) {
+    dit_inspector inspector = {0};
+    dit_memory memory;
+    dit_error err = {0};
+    return refused(dit_job_memory(shared, desc, &memory, &err), &err, says) &&
+           refused(dit_job_inspect(shared, desc, &inspector, &err), &err, says);
+}
+
 static void test_job_refusals(void) {
     static const struct {
         spoiler spoil;
@@ -325,7 +334,8 @@ static void test_job_refusals(void) {
         dit_error err = {0};
         cases[i].spoil(&desc);
         CHECK_MESSAGE(refused(dit_job_create(shared, &desc, &job, &err), &err, cases[i].says), "case %zu", i);
-        if (desc.model) CHECK_MESSAGE(!job, "case %zu leaves something in out", i);
+        CHECK_MESSAGE(!job, "case %zu leaves something in out", i);
+        CHECK_MESSAGE(asks_alike(&desc, cases[i].says), "case %zu", i);
         CHECK(dit_job_create(shared, &desc, &job, NULL) == DIT_ERROR_INVALID_ARGUMENT);
     }
 }
@@ -920,6 +930,8 @@ static void test_hooks_and_limits(void) {
     model = ctx ? load_model(ctx) : NULL;
     if (model) check_memory_limit(ctx, model, cd.device_memory_limit);
     desc = describe(model, 7);
+    CHECK(refused(dit_job_create(shared, &desc, &job, &err), &err, "another context") && !job);
+    CHECK(asks_alike(&desc, "another context"));
     job = model ? create_job(ctx, &desc) : NULL;
     if (finish(job) && finish(reference)) {
         CHECK_MESSAGE(is_expected(job), "hooks, slices of 1 us or too large a picture before change the picture");
