@@ -148,13 +148,14 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
 
 /* --- masks --- */
 
-static double diti_mask_value(const dit_tensor *mask, uint64_t i) {
-    switch (mask->type) {
-    case DIT_TYPE_I32: return ((const int32_t *)mask->data)[i];
-    case DIT_TYPE_I64: return (double)((const int64_t *)mask->data)[i];
-    case DIT_TYPE_F32: return (double)((const float *)mask->data)[i];
-    default: return -1;
-    }
+/* -1: masks are not of that type. */
+static float diti_mask_value(const dit_tensor *mask, uint64_t i) {
+    dit_type type = mask->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : mask->type;
+    float value = -1;
+    if (type == DIT_TYPE_F32 || type == DIT_TYPE_F16 || type == DIT_TYPE_BF16 || type == DIT_TYPE_I32 ||
+        type == DIT_TYPE_I64)
+        diti_type_to_float(type, (const uint8_t *)mask->data + i * diti_type_block_bytes(type), 1, &value);
+    return value;
 }
 
 /* A mask of ones, then zeros: its number of ones. */
@@ -167,10 +168,10 @@ static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t toke
                          "input %s must have %u values, one per token of the embedding", mask->name, tokens);
     *length = 0;
     for (i = 0; i < tokens; i++) {
-        double value = diti_mask_value(mask, i);
+        float value = diti_mask_value(mask, i);
         if (value != 0 && value != 1)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must hold ones and zeros as I32, I64 or F32",
-                             mask->name);
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "input %s must hold ones and zeros as I32, I64, F32, F16 or BF16", mask->name);
         if (value == 1 && *length != i)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be ones followed by zeros", mask->name);
         *length += value == 1;

@@ -1309,6 +1309,43 @@ static void test_mixed_prompts(const unsigned char *blob, size_t size) {
     free(other);
 }
 
+/* A prompt embedding that is given; its mask may have each of the types. */
+static void test_masks(void) {
+    static const struct {
+        dit_type type;
+        uint32_t bytes;
+        uint64_t one;
+    } types[] = {{DIT_TYPE_STORED, 4, 0x3f800000}, {DIT_TYPE_F32, 4, 0x3f800000}, {DIT_TYPE_F16, 2, 0x3c00},
+                 {DIT_TYPE_BF16, 2, 0x3f80},       {DIT_TYPE_I32, 4, 1},          {DIT_TYPE_I64, 8, 1}};
+    const diti_text_shape *text = &shared_model->texts[DITI_TEXT_FIRST];
+    dit_tensor tensors[2] = {{"prompt_embeds", DIT_TYPE_F32, 3, {1, text->tokens, text->columns, 0, 0}, NULL},
+                             {"prompt_attention_mask", DIT_TYPE_STORED, 2, {1, text->tokens, 0, 0, 0}, NULL}};
+    float *rows = (float *)calloc((size_t)text->tokens * text->columns, sizeof *rows);
+    uint8_t *mask = (uint8_t *)malloc(8 * (size_t)text->tokens);
+    dit_job_desc desc = describe(shared_model, 7);
+    dit_memory memory;
+    dit_error err = {0};
+    size_t i, k;
+    desc.prompt = NULL;
+    desc.inputs = tensors;
+    desc.input_count = 2;
+    tensors[0].data = rows;
+    tensors[1].data = mask;
+    for (i = 0; i < sizeof types / sizeof types[0]; i++) {
+        tensors[1].type = types[i].type;
+        memset(mask, 0, 8 * (size_t)text->tokens);
+        for (k = 0; k < 5; k++) memcpy(mask + k * types[i].bytes, &types[i].one, types[i].bytes); /* little-endian */
+        CHECK_MESSAGE(dit_job_memory(shared, &desc, &memory, &err) == DIT_OK, "%s: %s", dit_type_name(types[i].type),
+                      err.message);
+        memcpy(mask + 7 * types[i].bytes, &types[i].one, types[i].bytes);
+        CHECK(refused(dit_job_memory(shared, &desc, &memory, &err), &err, "followed by zeros"));
+    }
+    tensors[1].type = DIT_TYPE_Q8_0;
+    CHECK(refused(dit_job_memory(shared, &desc, &memory, &err), &err, "ones and zeros"));
+    free(rows);
+    free(mask);
+}
+
 static void test_inputs(void) {
     float noise[4 * (SIDE / 8) * (SIDE / 8)];
     static diti_random random;
@@ -1949,6 +1986,7 @@ int main(void) {
         test_descs_are_copied();
         test_callback_source();
         test_inputs();
+        test_masks();
         test_parts();
         test_inspection();
         test_reading();
