@@ -278,6 +278,9 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
     room = *count;
     if (model->transformer)
         diti_weight_infos(&model->transformer->component.weights, DIT_ROLE_TRANSFORMER, out, room, &found);
+    if (model->low) diti_weight_infos(&model->low->component.weights, DIT_ROLE_TRANSFORMER_2, out, room, &found);
+    for (i = 0; i < model->control_count; i++)
+        diti_weight_infos(&model->controls[i]->component.weights, DIT_ROLE_CONTROL, out, room, &found);
     for (i = 0; i < DITI_ENCODERS; i++)
         if (diti_encoder_weights(&model->encoders[i]))
             diti_weight_infos(diti_encoder_weights(&model->encoders[i]), (dit_role)(DIT_ROLE_TEXT_1 + (int)i), out,

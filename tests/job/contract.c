@@ -915,6 +915,7 @@ static void test_hooks_and_limits(void) {
     dit_context *ctx;
     dit_model *model;
     dit_job_desc desc = describe(shared_model, 7);
+    dit_error err = {0};
     dit_counters few, many;
     dit_job *job, *reference = create_job(shared, &desc);
     cd.allocator.alloc = count_alloc;
@@ -1463,6 +1464,36 @@ static bool inspect_tensor(const dit_tensor_info *tensor, void *user) {
     return true;
 }
 
+/* Every part that a model has is among its weights: an expert for low noise and a control net, too. */
+static void check_weights(const char *path, const char *net) {
+    dit_model_desc desc = {0};
+    dit_component component = {0};
+    dit_weight_info weights[32];
+    uint32_t count = sizeof weights / sizeof weights[0], role, i;
+    uint64_t bytes = 0;
+    dit_model *model = NULL;
+    dit_model_info info;
+    dit_error err = {0};
+    component.source.path = net;
+    component.role = DIT_ROLE_CONTROL;
+    desc.source.path = path;
+    desc.components = &component;
+    desc.component_count = net != NULL;
+    desc.dry_run = true;
+    if (!CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message)) return;
+    dit_model_get_info(model, &info);
+    CHECK(dit_model_weights(model, weights, &count, &err) == DIT_OK);
+    for (role = 0; role < sizeof info.parameters / sizeof info.parameters[0]; role++) {
+        uint64_t parameters = 0;
+        for (i = 0; i < count; i++) parameters += weights[i].role == (dit_role)role ? weights[i].parameters : 0;
+        CHECK_MESSAGE(parameters == info.parameters[role], "%s, role %u: %llu parameters, not %llu", path, role,
+                      (unsigned long long)parameters, (unsigned long long)info.parameters[role]);
+    }
+    for (i = 0; i < count; i++) bytes += weights[i].device_bytes;
+    CHECK(bytes == info.weight_bytes && info.parameters[net ? DIT_ROLE_CONTROL : DIT_ROLE_TRANSFORMER_2] > 0);
+    dit_model_destroy(model);
+}
+
 static void test_inspection(void) {
     dit_model_desc desc = {0};
     dit_model *model = NULL;
@@ -1508,6 +1539,8 @@ static void test_inspection(void) {
     count = 1;
     CHECK(dit_model_weights(model, weights, &count, &err) == DIT_OK && count == 1);
     dit_model_destroy(model);
+    check_weights("tests/fixtures/pipe_wan22_i2v_a14b", NULL);
+    check_weights("tests/fixtures/pipe_flux", "tests/fixtures/flux_controlnet/controlnet");
 }
 
 static void test_reading(void) {
