@@ -514,7 +514,7 @@ typedef struct diti_share {
 
 /* A job: the request, the device or devices that share it, and the pictures. Its first share makes the pictures, and
    its status tells how far that one is. */
-typedef struct diti_rerun { /* what an application may read until the next run: plans may be gone by then */
+typedef struct diti_rerun { /* a name that the status tells until the next run, when its plan may be gone */
     struct diti_rerun *before;
     char op[64];
 } diti_rerun;
