@@ -589,10 +589,11 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
 DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                                     const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
+/* Whether a part's weights are loaded: dit_model_desc.parts. */
+DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
-/* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
 /* Rows that a prompt of so many tokens has, with the padding that is part of its text (diti_chat.unit, or
@@ -601,6 +602,7 @@ DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t to
 /* The encoder makes no text, but what the encoder behind it reads. */
 DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
+/* All zeros where the model lacks it. */
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
 DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind);
@@ -623,14 +625,14 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const 
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
 /* model.c */
 DIT_INTERNAL void diti_model_free(dit_model *model); /* NULL is fine */
-/* Whether a part's weights are loaded: dit_model_desc.parts. */
-DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 /* Pixels per latent element; those of the usual VAE where the model has none. */
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 /* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 /* Staging buffers that stay. loading: what others took besides the weights at most. */
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
+/* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
 /* clip.c */
 DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model);
 DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
@@ -638,6 +640,8 @@ DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_
                                               dit_error *err);
 DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape); /* frames in host memory */
 DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request);     /* values of a plane: frames * h * w */
+DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
+                                             const diti_job_request *request); /* tokens of a frame */
 /* named.c */
 DIT_INTERNAL dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err);
 DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name); /* NULL: not given */
@@ -645,12 +649,11 @@ DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, cons
 DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
                                             dit_error *err);
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
-/* decode.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
+/* frames.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
    be 0. */
 DIT_INTERNAL diti_ranks diti_decode_group(const diti_share *share);
 DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
                                       uint32_t pixels, uint32_t share);
-/* frames.c */
 /* Rows of the clip's first frame, of planes of x0, as its decoder makes them: a preview. */
 DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph);
 /* The planes of a clip that are decoded. */
@@ -674,8 +677,9 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
-/* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
+DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
+/* Puts the given first frame into a latent of all clips. */
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
 /* --- control.c: pictures that steer a picture --- */
 DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);
@@ -683,8 +687,7 @@ DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const d
                                                  diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
 DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
-DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step); /* bit i: control net i */
-DIT_INTERNAL void diti_control_request_sets(diti_job_request *request); /* when the number of steps is known */
+DIT_INTERNAL void diti_control_request_sets(diti_job_request *request);       /* when the number of steps is known */
 DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set); /* nets that work in the steps emitted next */
 DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
@@ -710,7 +713,6 @@ typedef struct diti_picture { /* in rows without gaps unless pitch says so */
 } diti_picture;
 DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *from, uint32_t width, uint32_t height,
                                     diti_window window, uint8_t **out, dit_error *err);
-DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
 DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
@@ -778,6 +780,10 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* Puts copies in place of the pictures of the desc, for a plan that is made after the desc is gone. */
 DIT_INTERNAL dit_result diti_request_keep_pictures(const diti_env *env, diti_job_request *request, dit_error *err);
 DIT_INTERNAL void diti_request_drop_pictures(const diti_env *env, diti_job_request *request);
+/* Says what keeps a job from being split as the request says; NULL: nothing, as far as its prompts are read. */
+DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
+DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti_job_request *request,
+                                              dit_error *err); /* for PipeFusion, where there are strips */
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 /* guidance.c */
@@ -789,14 +795,13 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* counts the kinds of all steps */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
 DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uint32_t step);
-/* Whether model->low evaluates the step. */
-/* Puts the given first frame into a latent of all clips. */
-DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
 /* PipeFusion evaluates steps strip by strip. */
 DIT_INTERNAL bool diti_strips_used(const diti_job_shape *shape);
 /* The step is evaluated all at once, in a run that begins with step `begins`. */
 DIT_INTERNAL bool diti_strips_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
+/* Whether model->low evaluates the step. */
 DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step);
+DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step); /* bit i: control net i */
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
@@ -840,6 +845,7 @@ DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const d
                                    diti_tensor latents);
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* values of all pictures */
 /* decode.c */
 /* Colours of the model's latents; false: none are known. */
 DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out);
@@ -849,6 +855,8 @@ DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all
 /* emit.c: the whole picture as one graph */
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
 DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph);
+/* Whether all devices of a split job compute with F16, as far as other processes have told. */
+DIT_INTERNAL bool diti_job_has_halves(const dit_job *job);
 /* inputs.c */
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
@@ -873,7 +881,6 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
 /* Whether it compiles pipelines side by side first: threads are lent, and no start is known that did not survive it. */
 DIT_INTERNAL bool diti_selftest_compiles_ahead(const dit_context *context, const diti_device *device);
 DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
-DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* values of all pictures */
 /* order.c: how a run comes to the segments of its plan */
 DIT_INTERNAL bool diti_share_is_step(const diti_share *share, uint32_t segment);
 DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment);       /* as one step more */
@@ -915,12 +922,7 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
 /* Where a call has failed before its job's split could be chosen: letters that others send for that are taken, and
    those that they wait for are sent. */
 DIT_INTERNAL void diti_job_choose_nothing(const dit_job *job);
-DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
-                                             const diti_job_request *request); /* tokens of a frame */
-/* Says what keeps a job from being split as the request says; NULL: nothing, as far as its prompts are read. */
-DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
-DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti_job_request *request,
-                                              dit_error *err); /* for PipeFusion, where there are strips */
+/* split.c */
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
@@ -928,8 +930,6 @@ DIT_INTERNAL dit_result diti_job_join(dit_job *job, dit_error *err); /* makes th
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job);                /* waits */
 /* Divides the job anew over other devices, in the order of ranks, without asking what is possible. */
 DIT_INTERNAL void diti_job_redivide(dit_job *job, const uint32_t *devices);
-/* Whether all devices of a split job compute with F16, as far as other processes have told (emit.c). */
-DIT_INTERNAL bool diti_job_has_halves(const dit_job *job);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* replan.c: the plan of the first share is made anew for the request; on failure the job keeps its old program. */
 DIT_INTERNAL dit_result diti_job_replace_program(dit_job *job, dit_error *err);

@@ -836,10 +836,9 @@ typedef struct diti_timeline {
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL VkResult diti_timeline_counter(diti_device *device, VkSemaphore timeline, uint64_t *out);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
-/* DIT_WORKING when the time ran out. */
 /* Fails if the device has finished nothing for long: it counts as lost. */
 DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err);
-/* UINT64_MAX: until it comes, or the device counts as stalled. */
+/* DIT_WORKING when the time ran out. UINT64_MAX: until it comes, or the device counts as stalled. */
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
                                            uint64_t timeout_ns, dit_error *err);
 /* Records and runs one command buffer now, and waits: for set-up work only. */

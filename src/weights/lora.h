@@ -180,6 +180,7 @@ DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_rol
 /* lora_norms.c: measures the columns that DoRA scales, by reading the weights that are noted; once for each module. */
 DIT_INTERNAL dit_result diti_lora_merges_measure(diti_lora_merges *merges, const diti_checkpoint *checkpoint,
                                                  dit_error *err);
+/* lora_merge.c */
 DIT_INTERNAL bool diti_lora_merges_has(const diti_lora_merges *merges, const diti_stored_tensor *tensor);
 /* values [columns] of a row of the tensor. */
 DIT_INTERNAL void diti_lora_merges_add(const diti_lora_merges *merges, const diti_stored_tensor *tensor, uint32_t row,
