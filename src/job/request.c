@@ -286,7 +286,15 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     diti_conditioning *given = &out->conditioning[branch];
     bool embeds = false;
     uint32_t i;
-    for (i = 0; i < DITI_TEXTS; i++) embeds = embeds || diti_request_text_input(desc, i, conditional, false);
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
+        bool here = diti_request_text_input(desc, i, conditional, false) != NULL;
+        embeds = embeds || here;
+        if (mask && !here)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "input %s is given without the embedding that it is about; leave it out, or give both",
+                             mask->name);
+    }
     if (embeds)
         DITI_TRY(diti_request_given(model, env, desc, conditional, given, err));
     else if (blob)

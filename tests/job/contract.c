@@ -1343,6 +1343,10 @@ static void test_masks(void) {
     }
     tensors[1].type = DIT_TYPE_Q8_0;
     CHECK(refused(dit_job_memory(shared, &desc, &memory, &err), &err, "ones and zeros"));
+    desc.prompt = "a red heart";
+    desc.inputs = &tensors[1];
+    desc.input_count = 1;
+    CHECK(refused(dit_job_memory(shared, &desc, &memory, &err), &err, "prompt_attention_mask is given without"));
     free(rows);
     free(mask);
 }
