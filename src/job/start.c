@@ -14,6 +14,9 @@ static dit_result diti_start_check_image(const char *name, const dit_image *imag
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s is %u x %u pixels, the picture %u x %u: scale it to that size, or ask for another", name,
                          image->width, image->height, shape->width, shape->height);
+    if (image->rgb)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s.rgb: floats are for frames of clips; give the bytes of a picture in rgba alone", name);
     if ((image->rgba != NULL) == (image->image != VK_NULL_HANDLE))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s needs either rgba or image", name);
     if (image->rgba && image->row_pitch && image->row_pitch < (size_t)image->width * 4)

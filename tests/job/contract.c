@@ -263,6 +263,15 @@ static void spoil_adapters(dit_job_desc *d) { d->adapter_count = 1; }
 static void spoil_references(dit_job_desc *d) { d->reference_count = 1; }
 static void spoil_init(dit_job_desc *d) { d->init_image = (const dit_image *)d; }
 static void spoil_mask(dit_job_desc *d) { d->mask = (const dit_image *)d; }
+static void spoil_floats(dit_job_desc *d) {
+    static uint8_t bytes[SIDE * SIDE * 4];
+    static const float floats[SIDE * SIDE * 3];
+    static dit_image image;
+    image.width = image.height = SIDE;
+    image.rgba = bytes;
+    image.rgb = floats;
+    d->init_image = &image;
+}
 static void spoil_split(dit_job_desc *d) { d->split = "cfg2"; }
 static void spoil_cache(dit_job_desc *d) { d->cache = "teacache"; }
 static void spoil_clip(dit_job_desc *d) { d->clip_skip = 2; }
@@ -316,6 +325,7 @@ static void test_job_refusals(void) {
         {spoil_references, "references"},
         {spoil_init, "init_image"},
         {spoil_mask, "mask"},
+        {spoil_floats, "init_image.rgb"},
         {spoil_split, "split"},
         {spoil_cache, "cache"},
         {spoil_clip, "clip_skip"},
