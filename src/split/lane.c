@@ -501,17 +501,33 @@ DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, boo
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list, bool all) {
-    while (*list) {
-        diti_lane_owed *owed = *list;
+/* Adds a list to it. */
+static void diti_lane_owe(diti_lane_debts *debts, diti_lane_owed *list) {
+    diti_lane_owed **end = &list;
+    while (*end) end = &(*end)->next;
+    diti_lock(&debts->lock);
+    *end = debts->first;
+    debts->first = list;
+    diti_unlock(&debts->lock);
+}
+
+DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_debts *debts, bool all) {
+    diti_lane_owed *list, **at = &list;
+    diti_lock(&debts->lock);
+    list = debts->first;
+    debts->first = NULL;
+    diti_unlock(&debts->lock);
+    while (*at) {
+        diti_lane_owed *owed = *at;
         if (!all && owed->application.poll(owed->request, owed->application.user) == 0) {
-            list = &owed->next;
+            at = &owed->next;
             continue;
         }
-        *list = owed->next;
+        *at = owed->next;
         if (owed->device) diti_buffer_destroy(owed->device, &owed->buffer);
         diti_free(env, owed);
     }
+    diti_lane_owe(debts, list);
 }
 
 DIT_INTERNAL void diti_lane_even(diti_peers *peers, uint32_t rank, const diti_lane_ledger *own,
@@ -529,9 +545,8 @@ DIT_INTERNAL void diti_lane_even(diti_peers *peers, uint32_t rank, const diti_la
         owed->application = *with;
         owed->request = own->sends ? with->send(rank, owed + 1, bytes, tag, with->user)
                                    : with->receive(rank, owed + 1, bytes, tag, with->user);
-        owed->next = peers->owed;
         if (owed->request)
-            peers->owed = owed;
+            diti_lane_owe(&peers->owed, owed);
         else
             diti_free(&peers->env, owed);
     }
@@ -561,8 +576,7 @@ static void diti_lane_settle_application(diti_lane *lane, uint32_t index) {
         owed->application = lane->application;
         owed->request = slot->request;
         memset(&slot->buffers[1 - index], 0, sizeof slot->buffers[1 - index]);
-        owed->next = *lane->owed;
-        *lane->owed = owed;
+        diti_lane_owe(lane->owed, owed);
     }
 }
 

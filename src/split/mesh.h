@@ -70,6 +70,10 @@ typedef struct diti_lane_owed {
     dit_transport application;
     void *request;
 } diti_lane_owed;
+typedef struct diti_lane_debts { /* a context's; jobs of several threads add to it and free what is over */
+    int lock;
+    diti_lane_owed *first; /* under lock, which is not held while the application is asked */
+} diti_lane_debts;
 /* Chunks of a lane that this process has sent in a run, or has asked for. */
 typedef struct diti_lane_ledger {
     uint32_t tag; /* the first chunk's */
@@ -104,7 +108,7 @@ typedef struct diti_lane {
     VkSemaphore bridge; /* timeline of the sending side as the receiving device knows it: that waits for it itself, the
                            host need not see what is sent; VK_NULL_HANDLE: the host does */
     dit_transport application;
-    diti_lane_owed **owed; /* the context's list */
+    diti_lane_debts *owed; /* the context's */
     uint32_t tag, ranks[DITI_LANE_SIDES];
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
     uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
@@ -122,7 +126,7 @@ typedef struct diti_lane_desc {
     VkDeviceSize slot_bytes;
     uint32_t slots; /* 0: DITI_LANE_SLOTS */
     const dit_transport *application;
-    diti_lane_owed **owed; /* where there is an application's transport */
+    diti_lane_debts *owed; /* where there is an application's transport */
     uint32_t tag;          /* tag of the lane, DITI_LANE_TAG_BITS */
     uint64_t limit_us;
 } diti_lane_desc;
@@ -153,7 +157,7 @@ DIT_INTERNAL void diti_lane_release(diti_lane *lane);
 /* Waits for what was submitted and forgets what is open. */
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
 /* Frees what the application no longer uses, or all of it. */
-DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list, bool all);
+DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_debts *debts, bool all);
 
 /* ================= peers ================= */
 typedef struct diti_split_links { /* measured between the devices of a context */
@@ -189,7 +193,7 @@ typedef struct diti_peers {
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
-    diti_lane_owed *owed;
+    diti_lane_debts owed;
     struct diti_beats *coming;  /* words for runs that have no mesh yet, under coming_lock */
     int coming_lock, stepped_s; /* stepped_s: atomic; second in which a run was stepped last */
     struct diti_beats *deaf;    /* beats of ended runs with words on their way to here: freed with the context */

@@ -381,7 +381,7 @@ static void leave_on(uint32_t rank) {
     m.job = NULL;
     peers = m.context->peers;
     diti_lane_free_owed(&peers->env, &peers->owed, false);
-    CHECK(!peers->owed && !peers->deaf);
+    CHECK(!peers->owed.first && !peers->deaf);
     close_maker(&m);
 }
 
@@ -622,6 +622,34 @@ static void test_words(void) {
     diti_beats_prepare(NULL); /* a context without other processes */
 }
 
+/* While the application is asked whether a transfer of an ended run is over, another thread's run ends, and owes it one
+   more. Both are asked for until they are over, and freed then. */
+static diti_peers *owing;
+static uint32_t transfers_over;
+static void owe_more(void) {
+    static const diti_lane_ledger none, one = {.count = 1, .bytes = {4}};
+    diti_lane_even(owing, 1, &none, &one);
+}
+static int owe_once(void *request, void *user) {
+    (void)request, (void)user;
+    if (!transfers_over++) owe_more();
+    return 1;
+}
+
+static void test_owed(void) {
+    dit_transport transport = {0, 2, count_word, never_comes, owe_once, &words};
+    test_memory memory = {0};
+    diti_env env = test_env(&memory);
+    CHECK(diti_peers_create(&env, NULL, 0, &transport, NULL, &owing, &err) == DIT_OK);
+    owe_more();
+    diti_lane_free_owed(&env, &owing->owed, false);
+    CHECK_MESSAGE(transfers_over == 1 && owing->owed.first, "%u transfers are over", transfers_over);
+    diti_lane_free_owed(&env, &owing->owed, false);
+    CHECK_MESSAGE(transfers_over == 2 && !owing->owed.first, "%u transfers are over", transfers_over);
+    diti_peers_destroy(owing);
+    CHECK_MESSAGE(memory.alive == 0, "%ld allocations stay", (long)memory.alive);
+}
+
 static void test_ends(bool full) {
     static const trial ends[] = {
         {"cfg2", 2, 1, 0, 1, KILLED, true},      {"cfg2", 2, 1, 1, 0, NEVER_RUNS, false},
@@ -688,6 +716,7 @@ int main(void) {
     trial one = {NULL, 1, 1, 0, 0, NOTHING, false};
     bool full = whole_sweep();
     test_words();
+    test_owed();
     reports =
         (report *)mmap(NULL, SOCKET_RANKS * sizeof *reports, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!CHECK(reports != MAP_FAILED)) return TEST_END("split_processes");
