@@ -115,6 +115,9 @@ DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
 /* --- time: microseconds since some moment; may step when the clock is set --- */
 DIT_INTERNAL uint64_t diti_clock_us(void);
+/* Time since the last look, for limits of waiting: at most a second counts, since the machine may have slept, or its
+   clock may have been set. *looked_us becomes now; it is 0 before the first look. */
+DIT_INTERNAL uint64_t diti_clock_passed(uint64_t *looked_us);
 
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
 typedef enum diti_json_kind {

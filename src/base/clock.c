@@ -20,3 +20,11 @@ DIT_INTERNAL uint64_t diti_clock_us(void) {
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_usec;
 #endif
 }
+
+#define DITI_CLOCK_LOOK_US 1000000u /* most that counts between two looks */
+
+DIT_INTERNAL uint64_t diti_clock_passed(uint64_t *looked_us) {
+    uint64_t now = diti_clock_us(), passed = *looked_us && now > *looked_us ? now - *looked_us : 0;
+    *looked_us = now;
+    return passed < DITI_CLOCK_LOOK_US ? passed : DITI_CLOCK_LOOK_US;
+}

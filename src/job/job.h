@@ -540,7 +540,7 @@ struct dit_job {
     bool agrees;                          /* other processes have to tell their terms before the first run (agree.c) */
     diti_letter *terms[DITI_MAX_DEVICES]; /* letters of the others, by rank */
     diti_letter *states_letter; /* brings what the solver remembers from the first rank; NULL: nothing is awaited */
-    uint64_t states_since_us;
+    uint64_t states_looked_us, states_waited_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
     diti_buffer health_readback; /* report of the first share, copied at the end: diti_health, then the states of what

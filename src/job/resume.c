@@ -447,7 +447,7 @@ static dit_result diti_resume_without_rank(dit_job *job, uint32_t lost, dit_erro
         result = diti_fail(
             err, DIT_ERROR_TRANSPORT,
             "rank %u is gone before the first step was over, and a start picture in a VkImage is not kept", lost);
-    job->states_since_us = diti_clock_us();
+    job->states_looked_us = job->states_waited_us = 0;
     if (result == DIT_OK) result = diti_resume_divide(job, devices, false, err);
     diti_beats_made(peers, number, job->runs, job->joins, result == DIT_OK ? DITI_LEAVING_DONE : DITI_LEAVING_FAILED);
     for (i = 1; first && i < count; i++)
@@ -467,7 +467,8 @@ DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err) {
     diti_resume_word word;
     dit_result result = diti_letter_poll(peers, job->states_letter, err);
     if (result == DIT_WORKING && job->mesh) DITI_TRY(diti_mesh_pump(job->mesh, &moved, err));
-    if (result == DIT_WORKING && diti_clock_us() - job->states_since_us > peers->limit_us)
+    if (result == DIT_WORKING) job->states_waited_us += diti_clock_passed(&job->states_looked_us);
+    if (job->states_waited_us > peers->limit_us)
         return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u does not say where the job goes on", peers->ranks[0]);
     if (result != DIT_OK) return result;
     memcpy(&word, text, sizeof word);

@@ -333,7 +333,7 @@ DIT_INTERNAL void diti_beats_made(diti_peers *peers, uint32_t job, uint32_t run,
 }
 
 DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t job, uint32_t rank, dit_error *err) {
-    uint64_t now = diti_clock_us(), passed;
+    uint64_t now = diti_clock_us();
     diti_beats *beats;
     diti_beat *beat;
     dit_result result;
@@ -342,11 +342,7 @@ DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t job, uint32
     beats = diti_beats_coming(peers, job, 0);
     for (beat = beats ? beats->list : NULL; beat && beat->rank != rank; beat++) {
     }
-    if (beat) {
-        passed = beat->looked_us && now > beat->looked_us ? now - beat->looked_us : 0;
-        beat->looked_us = now;
-        beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
-    }
+    if (beat) beat->silent_us += diti_clock_passed(&beat->looked_us);
     result = beat ? diti_beat_listen(beats, beat, err) : diti_fail_memory(err, "words to other processes");
     if (result >= 0 && beat->silent_us >= (beat->alive ? peers->silence_us : peers->limit_us))
         result = diti_beat_silent(beat, beat->silent_us, err);
@@ -367,14 +363,14 @@ static bool diti_beats_listens(diti_beats *beats) {
 }
 
 DIT_INTERNAL void diti_beats_part(diti_peers *peers) {
-    uint64_t begin = diti_clock_us();
+    uint64_t looked_us = 0, waited_us = 0;
     diti_beats *beats;
     bool listens = true;
     uint32_t i;
     for (beats = peers->coming; beats; beats = beats->next)
         for (i = 0; i < beats->count; i++)
             if (beats->list[i].hearing) diti_beat_leave(beats, &beats->list[i], DITI_LEAVING_DONE, 0);
-    while (listens && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US) {
+    while (listens && (waited_us += diti_clock_passed(&looked_us)) < DITI_BEAT_FAREWELL_US) {
         listens = false;
         for (beats = peers->coming; beats; beats = beats->next) listens = diti_beats_listens(beats) || listens;
         for (beats = peers->deaf; beats; beats = beats->next)
@@ -452,22 +448,21 @@ static void diti_beats_give_up(diti_mesh *mesh, uint32_t rank) {
 }
 
 /* A rank that loads or compiles, and says so, may take as long as it needs. */
-static void diti_beats_excuse(diti_mesh *mesh, uint32_t rank, uint64_t now) {
+static void diti_beats_excuse(diti_mesh *mesh, uint32_t rank) {
     size_t i;
     for (i = 0; i < mesh->lane_count; i++)
         if (mesh->lanes[i]->ranks[DITI_LANE_OUT] == rank || mesh->lanes[i]->ranks[DITI_LANE_IN] == rank)
-            mesh->lanes[i]->idle_since_us = now;
+            mesh->lanes[i]->idle_us = 0;
     mesh->still_us = 0;
 }
 
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     diti_beats *beats = mesh->beats;
-    uint64_t now = diti_clock_us(), passed;
+    uint64_t now = diti_clock_us(), passed_us;
     dit_result result = DIT_OK;
     uint32_t i;
     if (!beats) return DIT_OK;
-    passed = beats->pumped_us && now > beats->pumped_us ? now - beats->pumped_us : 0;
-    beats->pumped_us = now;
+    passed_us = diti_clock_passed(&beats->pumped_us);
     diti_atomic_store(&mesh->peers->stepped_s, (int)(now / 1000000u));
     diti_lock(&mesh->peers->coming_lock);
     diti_beats_tend(mesh->peers);
@@ -482,10 +477,10 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
                 diti_beat_leave(beats, beat, DITI_LEAVING_DONE, diti_beats_chunks(mesh, beat->rank, DITI_LANE_IN));
             continue;
         }
-        if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
+        if (beat->alive) beat->silent_us += passed_us;
         result = diti_beat_listen(beats, beat, err);
         if (result >= 0) result = diti_beat_say(beats, beat, now, err);
-        if (beat->prepares) diti_beats_excuse(mesh, beat->rank, now);
+        if (beat->prepares) diti_beats_excuse(mesh, beat->rank);
         if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
             beats->lost = beats->blamed = beat->rank;
             result = diti_beat_silent(beat, mesh->silence_us, err);
@@ -523,14 +518,15 @@ DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank) {
 
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     diti_beats *beats = mesh->beats;
-    uint64_t begin = diti_clock_us();
+    uint64_t looked_us = 0, waited_us = 0;
     bool heard = false;
     uint32_t i;
     if (!beats) return;
     diti_beats_leave(mesh, DITI_LEAVING_FAILED); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
         heard = heard || (beats->list[i].joined && beats->list[i].silent_us < mesh->silence_us);
-    while (diti_beats_busy(peers, beats, false) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
+    while (diti_beats_busy(peers, beats, false) && heard &&
+           (waited_us += diti_clock_passed(&looked_us)) < DITI_BEAT_FAREWELL_US)
         diti_plan_pause(mesh->members[0].plan, NULL);
     beats->awaited = heard;
     mesh->beats = NULL;

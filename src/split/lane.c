@@ -396,9 +396,9 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
 }
 
 static dit_result diti_lane_watch(diti_lane *lane, const diti_lane_side *side, bool waits, dit_error *err) {
-    uint64_t now = diti_clock_us();
-    if (!waits || !lane->idle_since_us || now < lane->idle_since_us) lane->idle_since_us = now;
-    if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
+    uint64_t passed_us = diti_clock_passed(&lane->looked_us);
+    lane->idle_us = waits ? lane->idle_us + passed_us : 0;
+    if (lane->idle_us < lane->limit_us) return DIT_OK;
     return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u %s nothing for %llu ms", lane->ranks[side - lane->sides],
                      side == &lane->sides[DITI_LANE_OUT] ? "sent" : "took",
                      (unsigned long long)(lane->limit_us / 1000));
@@ -558,14 +558,14 @@ DIT_INTERNAL void diti_lane_even(diti_peers *peers, uint32_t rank, const diti_la
    gets other memory when it is used again. */
 static void diti_lane_settle_application(diti_lane *lane, uint32_t index) {
     diti_lane_side *side = &lane->sides[index];
-    uint64_t begin = diti_clock_us();
+    uint64_t looked_us = 0, waited_us = 0;
     if (lane->owed) diti_lane_free_owed(&lane->env, lane->owed, false);
     for (; side->finished < side->submitted; side->finished++) {
         diti_lane_slot *slot = &lane->slots[side->finished % lane->slot_count];
         diti_lane_owed *owed = lane->owed ? (diti_lane_owed *)diti_alloc_zero(&lane->env, sizeof *owed) : NULL;
         uint64_t limit_us = owed && lane->limit_us > DITI_LANE_FAREWELL_US ? DITI_LANE_FAREWELL_US : lane->limit_us;
         int done = lane->application.poll(slot->request, lane->application.user);
-        while (!done && diti_clock_us() - begin < limit_us)
+        while (!done && (waited_us += diti_clock_passed(&looked_us)) < limit_us)
             done = lane->application.poll(slot->request, lane->application.user);
         if (done || !owed) {
             diti_free(&lane->env, owed);
@@ -629,5 +629,5 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
         side->first = side->count = side->chunk = 0;
     }
     lane->passed = number;
-    lane->idle_since_us = 0;
+    lane->looked_us = lane->idle_us = 0;
 }

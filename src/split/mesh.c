@@ -406,13 +406,11 @@ static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *
 }
 
 DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err) {
-    uint64_t now = diti_clock_us(), moves, passed_us = now - mesh->watched_us;
+    uint64_t moves, passed_us = diti_clock_passed(&mesh->watched_us);
     bool busy;
     uint32_t i;
     DITI_TRY(diti_mesh_moves(mesh, &moves, &busy, err));
-    mesh->still_us += passed_us < 1000000u ? passed_us : 1000000u;
-    if (moved || busy || moves != mesh->moves) mesh->still_us = 0;
-    mesh->watched_us = now;
+    mesh->still_us = moved || busy || moves != mesh->moves ? 0 : mesh->still_us + passed_us;
     mesh->moves = moves;
     if (mesh->still_us <= mesh->limit_us) return DIT_OK;
     for (i = 0; i < mesh->count; i++) {

@@ -110,10 +110,10 @@ typedef struct diti_lane {
     dit_transport application;
     diti_lane_debts *owed; /* the context's */
     uint32_t tag, ranks[DITI_LANE_SIDES];
-    uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
-    uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
-    uint64_t told_us, told_bytes;     /* time and bytes that the log knows of (diti_mesh_log) */
-    diti_lane_ledger *ledger;         /* the run's; NULL: both devices are in this process */
+    uint64_t limit_us, looked_us, idle_us; /* limit: of waiting for another process, which has done nothing for idle */
+    uint64_t busy_us, busy_since_us;       /* while chunks were on their way; since: 0: none is */
+    uint64_t told_us, told_bytes;          /* time and bytes that the log knows of (diti_mesh_log) */
+    diti_lane_ledger *ledger;              /* the run's; NULL: both devices are in this process */
     diti_trace *trace;
 } diti_lane;
 

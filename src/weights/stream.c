@@ -151,12 +151,11 @@ static bool diti_slot_marked(const diti_stream *stream, const diti_stream_slot *
    the application may have paused between recording and submitting. */
 static dit_result diti_slot_await_mark(const diti_stream *stream, diti_stream_slot *slot,
                                        const diti_stream_client *client, dit_error *err) {
-    uint64_t now = diti_clock_us();
     if (diti_slot_marked(stream, slot)) return DIT_OK;
     if (client->recorded) return DIT_WORKING;
     DITI_TRY(diti_device_check(stream->device, err)); /* a lost device sets no mark */
-    if (!slot->awaited_us || slot->awaited_us > now) slot->awaited_us = now;
-    if (now - slot->awaited_us <= stream->device->patience_us) return DIT_WORKING;
+    slot->awaited_us += diti_clock_passed(&slot->looked_us);
+    if (slot->awaited_us <= stream->device->patience_us) return DIT_WORKING;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "commands that dit_job_record wrote still read streamed weights after %llu ms; submit them, or "
                      "restart or destroy their job",
@@ -481,7 +480,7 @@ DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_bu
         if (slot->marks != marks || slot->mark != mark) continue;
         slot->client = NULL; /* a copy into it may be among the commands */
         slot->mark--;        /* frames before it may be on their way */
-        slot->awaited_us = 0;
+        slot->looked_us = slot->awaited_us = 0;
     }
     diti_stream_leave(client->stream);
 }
@@ -551,7 +550,7 @@ DIT_INTERNAL dit_result diti_stream_record(diti_stream_client *client, uint32_t 
         slot->used = true;
         slot->marks = marks;
         slot->mark = mark;
-        slot->awaited_us = 0;
+        slot->looked_us = slot->awaited_us = 0;
         client->robbed = false;
     }
     diti_stream_leave(client->stream);

@@ -482,8 +482,8 @@ typedef struct diti_stream_slot {
                               No buffer: the slot has the shared one */
     bool mirrored;         /* the slot's content is only in its mirror so far */
     const diti_buffer *marks;
-    uint32_t mark;       /* value of the word in marks when the last frame that reads the slot is finished */
-    uint64_t awaited_us; /* since when a plan that is submitted waits for that frame; 0: none does */
+    uint32_t mark;                  /* value of the word in marks when the last frame that reads the slot is finished */
+    uint64_t looked_us, awaited_us; /* how long a plan that is submitted has waited for that frame */
     const diti_stream_client *claimant; /* the plan that waits for the slot, and has it first; NULL: none */
 } diti_stream_slot;
 typedef struct diti_stream_sizes {

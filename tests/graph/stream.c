@@ -6,6 +6,7 @@
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"
+#include "set_clock.h"
 #include <pthread.h>
 #include <unistd.h>
 
@@ -818,12 +819,18 @@ static void test_encode_beside_frame(engine *app, int how) {
     dit_model_destroy(model);
 }
 
-/* A job that is stepped says in the end that another one's frame keeps it from going on. */
+/* A job that is stepped says in the end that another one's frame keeps it from going on: not sooner because the machine
+   slept meanwhile, or its clock was set. */
 static void test_kept_by_frame(engine *app) {
     dit_model *model = load_with(least, false);
     dit_job *jobs[JOBS] = {make_job(model, 0), make_job(model, 1)};
     dit_error err = {0};
+    int i;
     drop_commands(app, record_work(app, jobs[0]));
+    for (i = 0; i < 4; i++) {
+        clock_ahead_us += i < 2 ? 3600000000 : -3600000000;
+        CHECK(dit_job_step(jobs[1], 1000) == DIT_WORKING);
+    }
     context->device->patience_us = 50000;
     CHECK(dit_job_wait(jobs[1], PATIENCE_S * 1000000000ull) == DIT_ERROR_INVALID_ARGUMENT);
     dit_job_status(jobs[1], NULL, &err);

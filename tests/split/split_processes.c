@@ -8,6 +8,7 @@
 #include "split/beats.c"
 #include "split_job.h"
 #include "vulkan_test.h"
+#include "set_clock.h"
 #include "socket_ranks.h"
 #include <signal.h>
 #include <sys/mman.h>
@@ -650,6 +651,80 @@ static void test_owed(void) {
     CHECK_MESSAGE(memory.alive == 0, "%ld allocations stay", (long)memory.alive);
 }
 
+/* The machine sleeps for an hour, or its clock is set back, whenever the application is asked: transfers are waited for
+   as long as nothing else moves, and no less. */
+enum { HOUR_US = 3600000000u };
+static int64_t ahead_us; /* what each question adds to the clock */
+static uint32_t questions, last_question;
+static int is_done_late(void *request, void *user) {
+    (void)request, (void)user;
+    clock_ahead_us += ahead_us;
+    return ++questions >= last_question;
+}
+
+static diti_lane *make_late_lane(const diti_env *env, const dit_transport *transport, diti_lane_debts *debts) {
+    diti_lane_copy copy = {.pitch = 16, .row_bytes = 16, .rows = 1, .name = "late"};
+    diti_lane_desc desc = DITI_ZERO;
+    diti_lane *lane = NULL;
+    desc.transport = DITI_TRANSPORT_APPLICATION;
+    desc.slot_bytes = 16;
+    desc.application = transport;
+    desc.ranks[DITI_LANE_OUT] = 1;
+    desc.limit_us = 3000000;
+    desc.owed = debts;
+    CHECK_MESSAGE(diti_lane_create(env, &desc, &lane, &err) == DIT_OK, "%s", err.message);
+    CHECK(diti_lane_add(lane, DITI_LANE_OUT, &copy, &err) == DIT_OK);
+    CHECK(diti_lane_add(lane, DITI_LANE_IN, &copy, &err) == DIT_OK);
+    diti_lane_open(lane, DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
+    questions = 0;
+    last_question = UINT32_MAX;
+    return lane;
+}
+
+static void test_set_clock(void) {
+    static const int64_t jumps_us[] = {HOUR_US, -(int64_t)HOUR_US};
+    dit_transport transport = {0, 2, count_word, never_comes, is_done_late, &words};
+    diti_lane_debts debts = DITI_ZERO;
+    test_memory memory = {0};
+    diti_env env = test_env(&memory);
+    diti_peers *peers = NULL;
+    diti_letter *letter;
+    diti_lane *lane;
+    bool moved;
+    uint32_t i, k;
+    for (i = 0; i < DITI_COUNT(jumps_us); i++) {
+        lane = make_late_lane(&env, &transport, &debts);
+        ahead_us = jumps_us[i];
+        for (k = 0; k < 3; k++) CHECK_MESSAGE(diti_lane_pump(lane, &moved, &err) == DIT_OK, "%s", err.message);
+        CHECK(questions == 2); /* the first one asks for the bytes */
+        last_question = questions + (i ? 5 : 1);
+        diti_lane_settle(lane);
+        CHECK_MESSAGE(questions == last_question && !debts.first, "%u questions of %u", questions, last_question);
+        diti_lane_destroy(lane);
+        lane = make_late_lane(&env, &transport, &debts);
+        for (k = 0; k < 3; k++, clock_ahead_us += ahead_us)
+            CHECK_MESSAGE(diti_lane_stand(lane, &err) == DIT_OK, "%s", err.message);
+        for (k = 0; k < 7 && diti_lane_stand(lane, &err) == DIT_OK; k++) clock_ahead_us += 500000;
+        for (k = 0; k < 3; k++) diti_lane_pump(lane, &moved, &err);
+        ahead_us = 500000;
+        CHECK_MESSAGE(strstr(err.message, "rank 1 sent nothing for 3000 ms"), "%s", err.message);
+        diti_lane_settle(lane); /* gives up behind a second */
+        CHECK(debts.first);
+        diti_lane_free_owed(&env, &debts, true);
+        diti_lane_destroy(lane);
+        CHECK(diti_peers_create(&env, NULL, 0, &transport, NULL, &peers, &err) == DIT_OK);
+        CHECK(diti_letter_ask(peers, 0, 0, 1, 4, &letter, &err) == DIT_OK);
+        diti_letter_drop(peers, &letter);
+        ahead_us = jumps_us[i];
+        questions = 0;
+        last_question = 4;
+        diti_peers_destroy(peers);
+        CHECK_MESSAGE(questions == last_question, "a letter was asked for %u times", questions);
+        CHECK_MESSAGE(memory.alive == 0, "%ld allocations stay", (long)memory.alive);
+    }
+    clock_ahead_us = ahead_us = 0;
+}
+
 static void test_ends(bool full) {
     static const trial ends[] = {
         {"cfg2", 2, 1, 0, 1, KILLED, true},      {"cfg2", 2, 1, 1, 0, NEVER_RUNS, false},
@@ -717,6 +792,7 @@ int main(void) {
     bool full = whole_sweep();
     test_words();
     test_owed();
+    test_set_clock();
     reports =
         (report *)mmap(NULL, SOCKET_RANKS * sizeof *reports, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!CHECK(reports != MAP_FAILED)) return TEST_END("split_processes");
