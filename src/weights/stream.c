@@ -288,7 +288,7 @@ static uint64_t diti_slot_piece(const diti_stream *stream, const diti_stream_slo
 }
 
 static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_stream_item *item,
-                                 const diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
+                                 const diti_upload *upload, uint64_t size, dit_error *err) {
     const diti_pieces *pieces = item->pieces;
     const diti_stream_client *client = slot->client;
     uint64_t rows = pieces ? size / pieces->from_pitch : 0, put = pieces ? rows * pieces->to_pitch : size;
@@ -299,7 +299,7 @@ static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, co
     if (slot->mirrored)
         out = (unsigned char *)diti_slot_mirror(stream, slot)->block.mapped + target;
     else if (stream->stage)
-        result = diti_stage_room(stream->stage, put, wait, &out, err);
+        result = diti_stage_room(stream->stage, put, false, &out, err);
     else
         out = (unsigned char *)slot->buffer.block.mapped + target;
     if (result != DIT_OK) return result;
@@ -313,8 +313,7 @@ static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, co
 }
 
 /* Reads at most *bytes of the slot's batch. */
-static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bool wait, uint64_t *bytes,
-                                 dit_error *err) {
+static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, uint64_t *bytes, dit_error *err) {
     diti_stream_client *client = slot->client;
     const diti_stream_batch *batch = &client->batches[slot->batch];
     while (slot->item < batch->count) {
@@ -329,7 +328,7 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
         }
         if (*bytes == 0) return DIT_WORKING;
         size = diti_slot_piece(stream, slot, item, upload, item->from + slot->done - upload->target, *bytes);
-        result = diti_slot_read(stream, slot, item, upload, size, wait, err);
+        result = diti_slot_read(stream, slot, item, upload, size, err);
         if (result != DIT_OK) return result;
         *bytes -= size < *bytes ? size : *bytes;
         client->read_bytes += size;
@@ -351,7 +350,7 @@ static void diti_stream_drop_lost(diti_stream *stream) {
     }
 }
 
-/* claims: the slot is the client's until the call that claims it is over; nothing is waited for here. */
+/* claims: the slot is the client's until the call that claims it is over. Nothing is waited for here. */
 static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, bool ahead, bool claims, uint64_t *bytes,
                                    dit_error *err) {
     diti_stream *stream = client->stream;
@@ -372,7 +371,7 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
     if (result == DIT_OK) {
         before = *bytes;
         scope = diti_trace_open(stream->device->trace, DITI_TRACK_LOAD, "stream weights");
-        result = diti_slot_fill(stream, slot, hurry && !claims, bytes, err);
+        result = diti_slot_fill(stream, slot, bytes, err);
         diti_trace_close(&scope, (double)(before - *bytes));
         if (result < 0) slot->client = NULL;
     }
@@ -382,15 +381,6 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
 }
 
 /* --- for those who run plans --- */
-
-DIT_INTERNAL dit_result diti_stream_load(diti_stream_client *client, uint32_t batch, bool ahead, uint64_t *bytes,
-                                         dit_error *err) {
-    dit_result result;
-    if (!diti_stream_enter(client->stream)) return DIT_WORKING;
-    result = diti_stream_fill(client, batch, ahead, false, bytes, err);
-    diti_stream_leave(client->stream);
-    return result;
-}
 
 /* A submission that a slot waits for, of a timeline that stays: the stage's, or the client's own. Timelines of other
    clients may go while nobody holds `busy`. VK_NULL_HANDLE: there is none. */
@@ -406,7 +396,43 @@ static VkSemaphore diti_client_awaits(const diti_stream_client *client, uint32_t
 }
 
 /* Others may enter while this one waits: threads that step their jobs, and that submit the application's frames, or
-   drop them. The slot stays the client's. */
+   drop them. */
+static dit_result diti_client_let_in(const diti_stream_client *client, VkSemaphore timeline, uint64_t value,
+                                     dit_error *err) {
+    diti_stream *stream = client->stream;
+    dit_result result = DIT_OK;
+    diti_stream_leave(stream);
+    if (timeline)
+        result = diti_timeline_wait(stream->device, timeline, value, UINT64_MAX, err);
+    else
+        diti_client_pause(client);
+    diti_client_enter(client);
+    return result;
+}
+
+/* In a hurry the stage is waited for, and the slot stays the client's meanwhile. */
+DIT_INTERNAL dit_result diti_stream_load(diti_stream_client *client, uint32_t batch, bool ahead, uint64_t *bytes,
+                                         dit_error *err) {
+    diti_stream_slot *slot = &client->stream->slots[client->batches[batch].slot];
+    VkSemaphore timeline;
+    uint64_t value = 0;
+    bool hurry;
+    dit_result result, waited = DIT_OK;
+    if (!diti_stream_enter(client->stream)) return DIT_WORKING;
+    hurry = client->robbed && !ahead;
+    for (;;) {
+        result = waited < 0 ? waited : diti_stream_fill(client, batch, ahead, hurry, bytes, err);
+        if (!hurry || result != DIT_WORKING || !diti_slot_holds(slot, client, batch)) break;
+        timeline = diti_client_awaits(client, batch, &value);
+        if (!timeline) break;
+        waited = diti_client_let_in(client, timeline, value, err);
+    }
+    if (slot->claimant == client) slot->claimant = NULL;
+    diti_stream_leave(client->stream);
+    return result;
+}
+
+/* The slot stays the client's while it waits. */
 DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t batch, diti_submission *submission,
                                           dit_error *err) {
     diti_stream *stream = client->stream;
@@ -414,21 +440,20 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t b
     uint64_t all = UINT64_MAX, value = 0;
     VkSemaphore timeline;
     dit_result result, waited = DIT_OK;
+    diti_client_enter(client);
     for (;;) {
-        diti_client_enter(client);
         result = waited < 0 ? waited : diti_stream_fill(client, batch, false, true, &all, err);
-        if (result == DIT_OK) break;
+        if (result != DIT_WORKING) break;
         timeline = diti_client_awaits(client, batch, &value);
-        if (result < 0 && slot->claimant == client) slot->claimant = NULL;
+        waited = diti_client_let_in(client, timeline, value, err);
+    }
+    if (result < 0) {
+        if (slot->claimant == client) slot->claimant = NULL;
         diti_stream_leave(stream);
-        if (result < 0) return result;
-        if (timeline)
-            waited = diti_timeline_wait(stream->device, timeline, value, UINT64_MAX, err);
-        else
-            diti_client_pause(client);
+        return result;
     }
     if (stream->stage) {
-        diti_submission_wait(submission, stream->stage->timeline, stream->slots[client->batches[batch].slot].written);
+        diti_submission_wait(submission, stream->stage->timeline, slot->written);
     }
     return DIT_OK;
 }

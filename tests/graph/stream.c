@@ -282,6 +282,50 @@ static void test_claim_waits_alone(uint64_t budget) {
     dit_model_destroy(model);
 }
 
+static void *load_in_hurry(void *user) {
+    claiming *c = (claiming *)user;
+    uint64_t bytes = 1000;
+    c->result = diti_stream_load(c->client, 0, false, &bytes, &c->err);
+    diti_atomic_store(&c->over, 1);
+    return NULL;
+}
+
+/* Likewise while a thread whose slot was taken waits for copies to the device, before it fills the slot in one go. */
+static void test_hurry_waits_alone(void) {
+    dit_model *model = load_with(least, false);
+    dit_job *jobs[JOBS] = {make_job(model, 0), make_job(model, 1)};
+    diti_stream_client *client = &jobs[0]->shares[0]->program.plan->streaming;
+    diti_device *device = client->stream->device;
+    diti_stage *stage = client->stream->stage;
+    diti_stream_slot *slot = &client->stream->slots[client->batches[0].slot];
+    VkSemaphore pretended = VK_NULL_HANDLE;
+    claiming c = DITI_ZERO;
+    uint64_t all = UINT64_MAX;
+    pthread_t thread;
+    uint32_t i;
+    c.client = client;
+    CHECK(diti_timeline_create(device, &pretended, &c.err) == DIT_OK);
+    diti_destroy_Semaphore(device, stage->timeline);
+    stage->timeline = pretended;
+    stage->finished = 0;
+    stage->submitted = 1;
+    for (i = 0; i < DITI_STAGE_BUFFERS; i++) stage->buffers[i].value = 1;
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) client->stream->slots[i].written = 0;
+    client->robbed = true;
+    pthread_create(&thread, NULL, load_in_hurry, &c);
+    usleep(50000);
+    CHECK(!diti_atomic_load(&c.over) && slot->claimant == client && !client->stream->home->busy);
+    CHECK(diti_stream_load(&jobs[1]->shares[0]->program.plan->streaming, 0, false, &all, &c.err) == DIT_WORKING);
+    signal_timeline(device, pretended, 1);
+    pthread_join(thread, NULL);
+    CHECK_MESSAGE(c.result == DIT_OK && !slot->claimant && slot->client == client && slot->ready, "%s", c.err.message);
+    CHECK(finish(jobs[1]) && is_expected(jobs[1], 1));
+    CHECK(finish(jobs[0]) && is_expected(jobs[0], 0));
+    dit_job_destroy(jobs[0]);
+    dit_job_destroy(jobs[1]);
+    dit_model_destroy(model);
+}
+
 /* ---- Runs that end early ---- */
 
 /* A folder behind callbacks whose reads can be made to fail. */
@@ -1051,6 +1095,7 @@ static void test_staged(void) {
         use_model(SMALL);
         test_budget(least);
         test_budget(resident);
+        test_hurry_waits_alone();
         test_cancel();
         test_failing_reads();
         test_cut_files();
