@@ -1,6 +1,7 @@
 /* Jobs over several processes. When a job is made, every rank tells every other one with what its devices compute, and
    what its plan comes from. Nobody waits for that before the job's first step: then all ranks take F32 if one of their
-   devices has no F16, and a rank that made another call is named. */
+   devices has no F16, and a rank that made another call is named. What a restart may change of that goes with the first
+   word of a run (beats.c), so that no restart waits for letters. */
 #include "job/job.h"
 
 typedef enum diti_term {
@@ -77,6 +78,13 @@ static uint64_t diti_terms_split(const diti_job_shape *shape) {
     return diti_terms_mix(diti_hash(name, strlen(name)), diti_hash(shape->shares, sizeof shape->shares));
 }
 
+static uint32_t diti_terms_tokens(const diti_job_shape *shape) { return shape->encoded_rows + shape->given_rows; }
+
+static uint64_t diti_terms_guidance(const diti_job_shape *shape) {
+    return (uint64_t)shape->guided << 32 | (uint64_t)shape->mixed << 33 | (uint64_t)shape->kinds << 34 |
+           shape->text_rows;
+}
+
 static uint64_t diti_terms_cache(const diti_job_shape *shape) {
     return diti_terms_mix((uint64_t)shape->reuse_variants[0] << 32 | shape->reuse_variants[1],
                           (uint64_t)shape->reuse.policy);
@@ -102,13 +110,19 @@ static void diti_terms_write(const dit_job *job, diti_terms *out) {
     values[DITI_TERM_IMAGES] = shape->image_count;
     values[DITI_TERM_FRAMES] = shape->frames;
     values[DITI_TERM_STEPS] = shape->steps;
-    values[DITI_TERM_TEXT] = shape->encoded_rows + shape->given_rows;
-    values[DITI_TERM_GUIDANCE] =
-        (uint64_t)shape->guided << 32 | (uint64_t)shape->mixed << 33 | (uint64_t)shape->kinds << 34 | shape->text_rows;
+    values[DITI_TERM_TEXT] = diti_terms_tokens(shape);
+    values[DITI_TERM_GUIDANCE] = diti_terms_guidance(shape);
     values[DITI_TERM_CACHE] = diti_terms_cache(shape);
     values[DITI_TERM_PICTURES] = diti_terms_pictures(shape);
     values[DITI_TERM_TILE] = shape->vae_tile;
     out->made = 1;
+}
+
+DIT_INTERNAL uint32_t diti_job_run_terms(const dit_job *job) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint64_t rest = diti_terms_mix(diti_terms_guidance(shape), diti_terms_cache(shape));
+    rest = diti_terms_mix(rest, diti_terms_pictures(shape));
+    return (diti_terms_tokens(shape) & DITI_TERMS_TOKENS) | ((uint32_t)(rest & 0x3ffu) << 14);
 }
 
 static uint32_t diti_terms_number(const dit_job *job) {

@@ -67,7 +67,7 @@ static void diti_share_describe_exchanges(const diti_share *share) {
 
 DIT_INTERNAL dit_result diti_job_join(dit_job *job, dit_error *err) {
     if (!job->mesh || job->joins) return DIT_OK;
-    DITI_TRY(diti_mesh_begin(job->mesh, job->number, job->runs, err));
+    DITI_TRY(diti_mesh_begin(job->mesh, job->number, job->runs, diti_job_run_terms(job), err));
     job->joins = true;
     return DIT_OK;
 }

@@ -8,14 +8,15 @@
 #define DITI_BEAT_FAREWELL_US 5000000u
 #define DITI_BEAT_UNHEARD 400u /* most words for a rank that is not known to listen: fewer than there are numbers */
 #define DITI_BEAT_STEPPED_S 2  /* a run that was pumped so lately shows that this rank lives */
-/* ENDED: with 256 times the count of chunks that were sent. FAILED: with 256 times the rank that is to blame. LOST: a
-   device of the sender failed. PREPARES: the sender comes to the run as soon as it can. QUIET: likewise, and it says
-   nothing until then. */
+/* ALIVE: with 256 times the terms of the run. ENDED: with 256 times the count of chunks that were sent. FAILED: with
+   256 times the rank that is to blame. LOST: a device of the sender failed. PREPARES: the sender comes to the run as
+   soon as it can. QUIET: likewise, and it says nothing until then. */
 enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST, DITI_BEAT_PREPARES, DITI_BEAT_QUIET };
 
 typedef struct diti_beat {
     uint32_t rank;
     uint32_t word, last, heard; /* on their way: a usual word, the last one, what comes */
+    uint32_t terms;             /* the peer's, once it has joined */
     void *sending, *leaving, *hearing;
     diti_lane_ledger *ledgers; /* this rank's, of lanes to and from the peer, when the run is over; then the peer's */
     uint32_t ledger_count;
@@ -38,6 +39,7 @@ struct diti_beats {
     dit_transport with;
     uint32_t self, job, run; /* job, run: numbers of what the words are for */
     uint32_t count;
+    uint32_t terms;  /* this rank's for the run */
     uint32_t blamed; /* the rank that ended the run for all; this one: none did */
     uint32_t lost;   /* see diti_beats_lost */
     uint64_t pumped_us;
@@ -76,8 +78,10 @@ static void diti_beat_hear(diti_beat *beat) {
     beat->silent_us = 0;
     beat->alive = beat->heard != DITI_BEAT_QUIET;
     beat->prepares = beat->heard == DITI_BEAT_PREPARES;
-    beat->joined = beat->joined || beat->heard == DITI_BEAT_ALIVE;
-    beat->over = beat->alive && !beat->prepares && beat->heard != DITI_BEAT_ALIVE;
+    beat->over = beat->alive && !beat->prepares && beat->heard % 256 != DITI_BEAT_ALIVE;
+    if (beat->heard % 256 != DITI_BEAT_ALIVE) return;
+    beat->joined = true;
+    beat->terms = beat->heard / 256;
 }
 
 /* Words that have come; the next one is asked for. */
@@ -110,13 +114,24 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
     if (!done || beat->left || (beat->told && now - beat->sent_us < DITI_BEAT_US) ||
         (beat->sent >= DITI_BEAT_UNHEARD && !beat->joined))
         return DIT_OK;
-    beat->word = DITI_BEAT_ALIVE;
+    beat->word = DITI_BEAT_ALIVE + 256 * beats->terms;
     beat->told = true;
     beat->sent_us = now;
     beat->sending = diti_beat_send(beats, beat, &beat->word);
     if (beat->sending) return DIT_OK;
     diti_beat_broken(beats, beat, NULL);
     return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not send to rank %u", beat->rank);
+}
+
+/* What a restart may change, and what is exchanged depends on. */
+static dit_result diti_beat_differs(const diti_beats *beats, const diti_beat *beat, dit_error *err) {
+    uint32_t theirs = beat->terms & DITI_TERMS_TOKENS, own = beats->terms & DITI_TERMS_TOKENS;
+    char what[80] = "its guidance, its cache or which pictures are given";
+    if (theirs != own) diti_format(what, sizeof what, "the number of tokens of its prompts (%u and %u)", theirs, own);
+    return diti_fail(err, DIT_ERROR_TRANSPORT,
+                     "rank %u differs from rank %u in %s: what they exchange does not fit; every rank must make the "
+                     "same calls",
+                     beat->rank, beats->self, what);
 }
 
 static dit_result diti_beat_silent(const diti_beat *beat, uint64_t us, dit_error *err) {
@@ -397,6 +412,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err) {
     mesh->beats = beats = diti_beats_take(peers, mesh->job, mesh->run);
     diti_unlock(&peers->coming_lock);
     if (!beats) return diti_fail_memory(err, "a mesh of devices");
+    beats->terms = mesh->terms;
     for (i = 0; i < beats->count; i++) {
         diti_beat *beat = &beats->list[i];
         beat->apart = !diti_beats_exchange(mesh, beat->rank);
@@ -480,6 +496,7 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
         if (beat->alive) beat->silent_us += passed_us;
         result = diti_beat_listen(beats, beat, err);
         if (result >= 0) result = diti_beat_say(beats, beat, now, err);
+        if (result >= 0 && beat->joined && beat->terms != beats->terms) result = diti_beat_differs(beats, beat, err);
         if (beat->prepares) diti_beats_excuse(mesh, beat->rank);
         if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
             beats->lost = beats->blamed = beat->rank;
@@ -505,7 +522,7 @@ DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) {
 DIT_INTERNAL bool diti_beats_joined(const diti_mesh *mesh, uint32_t rank) {
     const diti_beat *beat = mesh->beats ? mesh->beats->list : NULL;
     while (beat && beat->rank != rank) beat++;
-    return !beat || beat->joined;
+    return !beat || (beat->joined && beat->terms == mesh->terms);
 }
 
 DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh) { return mesh->beats ? mesh->beats->lost : UINT32_MAX; }

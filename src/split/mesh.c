@@ -445,10 +445,11 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     }
 }
 
-DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, uint32_t job, uint32_t run, dit_error *err) {
+DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, uint32_t job, uint32_t run, uint32_t terms, dit_error *err) {
     size_t i;
     mesh->job = job;
     mesh->run = run;
+    mesh->terms = terms;
     for (i = 0; i < mesh->lane_count; i++) {
         const diti_lane *lane = mesh->lanes[i];
         if (!lane->ledger) continue;

@@ -257,6 +257,7 @@ typedef struct diti_mesh {
     uint32_t first, count;            /* members in this process */
     uint32_t all, each;               /* members of all processes, and of each */
     uint32_t job, run;                /* numbers of its job and of the run, which are the same in every process */
+    uint32_t terms;                   /* 24 bits, the same in every process: see diti_mesh_begin */
     uint32_t ranks[DITI_MAX_DEVICES]; /* the processes */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
@@ -302,7 +303,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, dit_error *err);
 DIT_INTERNAL void diti_beats_return(diti_mesh *mesh);
 /* An error names the rank that has been silent for 25 s, though it was heard, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
-/* Whether a rank has been heard in the run at hand. */
+/* Whether a rank has been heard in the run at hand, and exchanges what this one does. */
 DIT_INTERNAL bool diti_beats_joined(const diti_mesh *mesh, uint32_t rank);
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells the others that the run ended here */
 /* A rank that the others may go on without, as its device failed, or nothing is heard from it; UINT32_MAX: none. */
@@ -339,8 +340,11 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
    other. To be called often: what passes between two calls counts as a second at most. moved: something else did. */
 DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err);
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whatever is open; the next begins anew */
-/* The mesh is for that run of a job from now on; with other processes before anything is opened. */
-DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, uint32_t job, uint32_t run, dit_error *err);
+/* The mesh is for that run of a job from now on; with other processes before anything is opened. terms: what a restart
+   may change of what is exchanged: the number of tokens of its prompts, and a sum of the rest in 10 bits above it. A
+   rank that says other ones is named, before anything is exchanged with it. */
+#define DITI_TERMS_TOKENS 0x3fffu
+DIT_INTERNAL dit_result diti_mesh_begin(diti_mesh *mesh, uint32_t job, uint32_t run, uint32_t terms, dit_error *err);
 /* Logs what went over each link since the last time, how, and how fast. */
 DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh);
 /* Bytes that left a member so far, for all other devices or (to < UINT32_MAX) for one. */

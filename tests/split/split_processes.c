@@ -318,9 +318,12 @@ static void call_on(uint32_t rank) {
     close_maker(&m);
 }
 
-/* A restart before the job's first step has prompts with another number of tokens. A third rank has no share. */
+/* A restart before the job's first step has prompts with another number of tokens. A third rank has no share. Where one
+   rank alone has other prompts or pictures, the run ends before anything is exchanged, and the next one is none the
+   worse for it. */
 static void restart_on(uint32_t rank) {
     static const char longer[] = "a red apple and a green one on a wooden table";
+    char differs[80];
     dit_job_desc job;
     uint32_t i;
     maker m;
@@ -331,6 +334,19 @@ static void restart_on(uint32_t rank) {
     for (i = 0; i < 2 && m.job; i++) {
         CHECK_MESSAGE(dit_job_restart(m.job, &job, &err) == DIT_OK, "rank %u, restart %u: %s", rank, i, err.message);
         CHECK_MESSAGE(finish_job(&m) == DIT_OK, "rank %u, restart %u: %s", rank, i, err.message);
+    }
+    for (i = 0; i < 2 && m.job; i++) {
+        job.prompt = rank == i ? "a" : longer;
+        CHECK_MESSAGE(dit_job_restart(m.job, &job, &err) == DIT_OK, "rank %u: %s", rank, err.message);
+        CHECK_MESSAGE(finish_job(&m) == DIT_ERROR_TRANSPORT, "rank %u: %s", rank, err.message);
+        snprintf(differs, sizeof differs, "rank %u differs from rank %u in the number of tokens of its prompts (",
+                 1 - rank, rank);
+        CHECK_MESSAGE(strstr(err.message, differs) || strstr(err.message, "ended its run early"), "rank %u: %s", rank,
+                      err.message);
+        if (rank == 0) CHECK_MESSAGE(strstr(err.message, "rank 1"), "%s", err.message);
+        job.prompt = longer;
+        CHECK_MESSAGE(dit_job_restart(m.job, &job, &err) == DIT_OK, "rank %u: %s", rank, err.message);
+        CHECK_MESSAGE(finish_job(&m) == DIT_OK, "rank %u: %s", rank, err.message);
     }
     CHECK_MESSAGE(count_left_letters(3) == 0, "rank %u: %u letters were not taken", rank, count_left_letters(3));
     close_maker(&m);
