@@ -65,7 +65,8 @@ static void diti_device_timestamps(diti_device *device, const char *overrides) {
     VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
     uint32_t count = diti_queue_families(&device->vk, device->physical, families);
     if (device->queue_family < count) device->limits.timestamp_bits = families[device->queue_family].timestampValidBits;
-    if (!diti_override_number(overrides, "timestamps", 1)) device->limits.timestamp_bits = 0;
+    if (!diti_override_number(overrides, "timestamps", 1) || !(device->limits.timestamp_period > 0))
+        device->limits.timestamp_bits = 0; /* ticks of no length measure nothing */
     if (!device->limits.timestamp_bits) device->limits.timestamp_period = 0;
     /* Behind a render pass a software driver may note the time of a timestamp when it draws, which is later than when
        it computes: lavapipe tells of 0.7 ms for 3.2 ms of work. Commands of dit's own never draw. */

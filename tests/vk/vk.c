@@ -224,6 +224,7 @@ static struct feign {
     uint32_t vendor, driver, type;
     bool one_size, shapes; /* one size of subgroups; shapes are listed, too */
     bool idle;             /* subgroups cannot be asked to be full */
+    bool timeless;         /* timestamps have bits, but no period */
     uint32_t version;      /* the version of Vulkan; 0: the driver's own */
     uint32_t asked, refused;
 } feign;
@@ -233,6 +234,7 @@ static VKAPI_ATTR void VKAPI_CALL feign_properties(VkPhysicalDevice gpu, VkPhysi
     feign.properties(gpu, out);
     out->properties.vendorID = feign.vendor;
     if (feign.version) out->properties.apiVersion = feign.version;
+    if (feign.timeless) out->properties.limits.timestampPeriod = 0;
     out->properties.deviceType = (VkPhysicalDeviceType)feign.type;
     for (at = (VkBaseOutStructure *)out->pNext; at; at = at->pNext) {
         if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES)
@@ -361,6 +363,11 @@ static void who_is_asked(bool fp16) {
     device = feign_open("rung=base");
     if (device) CHECK((feign.asked > 0) == fp16);
     diti_device_close(device);
+    feign.timeless = true;
+    device = feign_open("rung=base");
+    if (device) CHECK(device->limits.timestamp_bits == 0 && device->limits.timestamp_period == 0);
+    diti_device_close(device);
+    feign.timeless = false;
     feign.one_size = true;
     device = feign_open("rung=base");
     if (device) CHECK_MESSAGE((feign.asked > 0) == fp16, "subgroups of one size do not suffice for matrices");
