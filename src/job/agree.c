@@ -1,7 +1,7 @@
 /* Jobs over several processes. When a job is made, every rank tells every other one with what its devices compute, and
    what its plan comes from. Nobody waits for that before the job's first step: then all ranks take F32 if one of their
-   devices has no F16, and a rank that made another call is named. What a restart may change of that goes with the first
-   word of a run (beats.c), so that no restart waits for letters. */
+   devices has no F16, and a rank that made another call is named. The first word of a run (beats.c) says what a restart
+   may have changed of that, so that no restart waits for letters. */
 #include "job/job.h"
 
 typedef enum diti_term {

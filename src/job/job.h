@@ -962,7 +962,7 @@ DIT_INTERNAL dit_result diti_job_tell_terms(dit_job *job, bool made, dit_error *
    they are awaited. */
 DIT_INTERNAL dit_result diti_job_agree(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_drop_terms(dit_job *job);
-/* Those of the run at hand, for diti_mesh_begin. */
+/* The terms of the run at hand, for diti_mesh_begin. */
 DIT_INTERNAL uint32_t diti_job_run_terms(const dit_job *job);
 /* resume.c: split jobs that go on without a device */
 /* Loads what that needs on the second device, before there are other shares. */

@@ -123,7 +123,7 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
     return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not send to rank %u", beat->rank);
 }
 
-/* What a restart may change, and what is exchanged depends on. */
+/* Terms are what a restart may change of that which shapes exchanges. */
 static dit_result diti_beat_differs(const diti_beats *beats, const diti_beat *beat, dit_error *err) {
     uint32_t theirs = beat->terms & DITI_TERMS_TOKENS, own = beats->terms & DITI_TERMS_TOKENS;
     char what[80] = "its guidance, its cache or which pictures are given";

@@ -83,7 +83,7 @@ static dit_result diti_measure_once(diti_measure *m, uint64_t *us, dit_error *er
         }
         for (i = 0; i < m->lane_count && !moved && !waited; i++)
             DITI_TRY(diti_lane_wait(m->lanes[i], 1000000u, &waited, err));
-        *us = diti_clock_us() - begin; /* of a clock that was set back: no shortest time */
+        *us = diti_clock_us() - begin; /* where the clock was set back, no run takes longer */
         waited_us += diti_clock_passed(&looked_us);
         if (waited_us > DITI_MEASURE_MOST_US)
             return diti_fail(err, DIT_ERROR_TRANSPORT, "copies between devices took more than 10 s");
