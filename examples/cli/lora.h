@@ -65,22 +65,35 @@ static bool find_lora(const options *o, const char *name, bool tag, char out[PAT
     return false;
 }
 
-/* Where a name that is no file is one up to its last colon, the weight behind it is what is wrong. */
-static int check_lora_weight(const options *o, const char *name, bool tag) {
+/* Where a name that is no file is one up to one of its colons, what follows that colon is wrong. A1111 takes weights of
+   the text encoders, of the transformer, and a dimension there, in this order or by names; other programs have the
+   transformer's first. text: the name and its weight. */
+static int check_lora_weight(const options *o, const char *name, const char *text, size_t length, bool tag) {
     char stem[PATH_SIZE], path[PATH_SIZE];
-    const char *colon = strrchr(name, ':');
+    const char *begin = tag ? "<lora:" : "--lora ", *end = tag ? "> in the prompt" : "", *colon;
     const int why = errno;
-    snprintf(stem, sizeof stem, "%.*s", colon ? (int)(colon - name) : 0, name);
-    if (!*stem || !find_lora(o, stem, tag, path)) return errno = why, EXIT_GOOD;
+    size_t parts = 0;
+    snprintf(stem, sizeof stem, "%s", name);
+    for (colon = strrchr(stem, ':'); colon; colon = strrchr(stem, ':')) {
+        stem[colon - stem] = 0;
+        parts++;
+        if (*stem && find_lora(o, stem, tag, path)) break;
+    }
+    if (!colon) return errno = why, EXIT_GOOD;
+    if (parts > 1 || strlen(name) < length || strchr(colon + 1, '='))
+        return complain(EXIT_USAGE,
+                        "%s%.*s%s: a LoRA has one weight here, for the transformer and for text encoders alike; write "
+                        "%s%s:0.8%s",
+                        begin, (int)length, text, end, begin, base_name(stem), tag ? ">" : "");
     return complain(EXIT_USAGE, "%s%s%s: the weight '%s' must be a number above -1000 and below 1000, as in %s:0.8",
-                    tag ? "<lora:" : "--lora ", name, tag ? "> in the prompt" : "", colon + 1, base_name(stem));
+                    begin, name, end, colon + 1, base_name(stem));
 }
 
 static int add_lora(const options *o, const char *text, size_t length, bool tag, lora_list *out) {
     char name[PATH_SIZE];
     lora_item *item;
-    float weight;
-    size_t size;
+    float weight, other;
+    size_t size, stem;
     while (length && text[0] == ' ') text++, length--;
     if (!length) return EXIT_GOOD;
     lora_weight(text, length, &size, &weight);
@@ -91,8 +104,11 @@ static int add_lora(const options *o, const char *text, size_t length, bool tag,
     if (tag && (strchr(name, '/') || strchr(name, '\\') || !strcmp(name, "..")))
         return complain(EXIT_USAGE, "<lora:%s> in the prompt: a name in --lora-dir, without a folder", name);
     item = &out->items[out->count];
+    if (!find_lora(o, name, tag, item->path) && size < length && lora_weight(text, size, &stem, &other) &&
+        other == weight)
+        name[stem] = 0; /* the same weight twice, for text encoders and transformer */
     if (!find_lora(o, name, tag, item->path)) {
-        const int code = check_lora_weight(o, name, tag);
+        const int code = check_lora_weight(o, name, text, length, tag);
         if (code) return code;
         if (!tag) return complain(EXIT_INPUT, "--lora %s: %s", name, told_reason(errno));
         if (!o->lora_dir)

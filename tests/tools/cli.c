@@ -726,6 +726,17 @@ static void test_loras(void) {
     }
     check_refusal(RUN("-m", MODEL, "-p", "x <lora:lora:2,5>", "--lora-dir", "tests/fixtures/lora_pixart_sigma"), 2,
                   "<lora:lora:2,5> in the prompt: the weight '2,5' must be");
+    check_refusal(
+        RUN("-m", MODEL, "-p", "x <lora:lora:1:0.5>", "--lora-dir", "tests/fixtures/lora_pixart_sigma"), 2,
+        "<lora:lora:1:0.5> in the prompt: a LoRA has one weight here, for the transformer and for text encoders "
+        "alike; write <lora:lora:0.8>");
+    check_refusal(RUN("-m", MODEL, "-p", "x <lora:lora:unet=1>", "--lora-dir", "tests/fixtures/lora_pixart_sigma"), 2,
+                  "<lora:lora:unet=1> in the prompt: a LoRA has one weight here");
+    snprintf(text, sizeof text, "%s:1:0.5:16", lora);
+    check_refusal(RUN(QUICK, "--lora", text, "-o", again), 2, "lora:1:0.5:16: a LoRA has one weight here");
+    o = RUN("-m", MODEL, "-p", "a red heart<lora:lora:0.8:0.80>", "--steps", "2", "-W", "32", "-H", "32", "-q",
+            "--lora-dir", "tests/fixtures/lora_pixart_sigma", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(option, again), "%s", o.err);
     check_refusal(RUN(QUICK, "--lora", "missing:abc", "-o", again), 3, "--lora missing:abc: No such file");
     snprintf(text, sizeof text, "%s:0.5;%s:nan", lora, lora);
     check_refusal(RUN(QUICK, "--lora", text, "-o", again), 2, "lora:nan: the weight 'nan'");
