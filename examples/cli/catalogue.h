@@ -122,11 +122,30 @@ static void add_hub(const char *path, void *user) {
         each_entry(inner, add_snapshot, &entry);
 }
 
+/* The folder of Hugging Face's downloads, as huggingface_hub chooses it. */
+static bool hub_folder(char *out, size_t size) {
+    static const struct {
+        const char *name, *below;
+    } places[] = {{"HF_HUB_CACHE", ""},
+                  {"HUGGINGFACE_HUB_CACHE", ""},
+                  {"HF_HOME", "/hub"},
+                  {"XDG_CACHE_HOME", "/huggingface/hub"},
+                  {"HOME", "/.cache/huggingface/hub"}};
+    const char *home = getenv("HOME");
+    size_t i;
+    for (i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const char *value = getenv(places[i].name);
+        const bool at_home = value && value[0] == '~' && (value[1] == '/' || !value[1]) && home;
+        if (!value || !*value) continue;
+        return snprintf(out, size, "%s%s%s", at_home ? home : "", value + at_home, places[i].below) < (int)size;
+    }
+    return false;
+}
+
 /* The usual folders: this one and models/ in it, those of the bundled model (bundled: its path, or empty), the user's,
    and the cache of Hugging Face; DIT_MODELS names one more. */
 static void find_models(catalogue *c, const char *bundled) {
-    const char *home = getenv("HOME"), *data = getenv("XDG_DATA_HOME"), *hub = getenv("HF_HOME"),
-               *more = getenv("DIT_MODELS");
+    const char *home = getenv("HOME"), *data = getenv("XDG_DATA_HOME"), *more = getenv("DIT_MODELS");
     char path[PATH_SIZE];
     if (*bundled) add_model(c, bundled, base_name(bundled));
     if (more && *more) each_entry(more, add_candidate, c);
@@ -137,11 +156,7 @@ static void find_models(catalogue *c, const char *bundled) {
     else
         snprintf(path, sizeof path, "%s/.local/share/dit", home ? home : ".");
     each_entry(path, add_candidate, c);
-    if (hub && *hub)
-        snprintf(path, sizeof path, "%s/hub", hub);
-    else
-        snprintf(path, sizeof path, "%s/.cache/huggingface/hub", home ? home : ".");
-    each_entry(path, add_hub, c);
+    if (hub_folder(path, sizeof path)) each_entry(path, add_hub, c);
 }
 
 /* A line for each: name, kind, size, what it lacks, where it is. */

@@ -768,11 +768,12 @@ int main(int argc, char **argv) {
     snprintf(work, sizeof work, "%s/dit-server-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!getcwd(here, sizeof here) || !mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
     if (shell("mkdir -p $WORK/models $WORK/hub/models--fox--small/snapshots && cd tests/fixtures && "
-              "ln -s $PWD/pipe_latte $WORK/models/latte && "
+              "ln -s $PWD/pipe_latte $WORK/models/latte && ln -s $PWD/pipe_flux2_klein $WORK/models/klein && "
               "ln -s $PWD/pipe_dit $WORK/hub/models--fox--small/snapshots/1a2b") != 0)
         return 1;
     setenv("DIT_MODELS", in_work("models"), 1);
-    setenv("HF_HOME", work, 1);
+    setenv("HF_HOME", in_work("nowhere"), 1);
+    setenv("HF_HUB_CACHE", "~/hub", 1);
     s = start("build/dit");
     if (!s.port && logged("was built without")) {
         printf("skipped: build/dit has no libmicrohttpd or jansson\n");
