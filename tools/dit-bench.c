@@ -54,7 +54,7 @@ static const char usage_options[] =
     "--rung R       base fp16 half coop coop2; else the best that works  --form F  kernels for a cpu or a gpu; else as it is\n"
     "--no-ceilings  without the device's ceilings, which take a second or two of a GPU\n"
     "--runs N       timed runs, after some that warm a GPU up (7)   --slice-us N  longest command buffer (50000)\n"
-    "--profile      then one more line per op: each dispatch alone between timestamps\n"
+    "--profile      then one more line per op: each dispatch alone between timestamps   --help, --version  show this\n"
     "--report FILE  writes the lines as a Markdown table, too\n"
     "--cache FILE   read at the start and written at the end: what self-tests found, and kernels of drivers that keep none\n"
     "\n"
@@ -933,6 +933,7 @@ static int bench_run(int count, char **texts, FILE *out) {
     memset(&b, 0, sizeof b);
     b.started = now();
     b.out = out;
+    if (tells_version(count, texts, out)) return EXIT_GOOD;
     if (count < 2)
         return complain(EXIT_USAGE, "which case? Say dit-bench gemm, for example; dit-bench --help lists them");
     if (strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0)

@@ -28,7 +28,7 @@ static const char compare_help[] = "usage: dit-compare --a \"FLAGS\" --b \"FLAGS
                                    "      --list              name the ops, and compare nothing\n"
                                    "  -o, --output FILE.html  the page (default: none; of sheet: also FILE.png)\n"
                                    "      --json              all results as JSON on standard output\n"
-                                   "  -h, --help              show this\n"
+                                   "  -h, --help, --version   show this, or the version\n"
                                    "\n"
                                    "Exit codes: 0 the same within the limit, 10 they part, 2 wrong usage, 3 model or\n"
                                    "input file, 4 output, 5 device, 6 out of memory, 1 anything else.\n";
@@ -406,6 +406,7 @@ int main(int argc, char **argv) {
     static compare_options o; /* zeros */
     static comparison c;
     int code;
+    if (tells_version(argc, argv, stdout)) return end_printing("dit-compare", EXIT_GOOD);
     if (argc > 1 && !strcmp(argv[1], "sheet")) {
         const bool help = argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));
         if (!help) return end_printing("dit-compare", sheet_main(argc - 1, argv + 1));

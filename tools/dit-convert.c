@@ -34,6 +34,7 @@ static const char usage_text[] = "usage: dit-convert [options] INPUT OUTPUT.gguf
                                  "            on from there when run again\n"
                                  "--name NAME, --steps N, --guidance G  what the file says about the model\n"
                                  "--errors    how far models part from REFERENCE on the way to pictures\n"
+                                 "--help, --version  show this, or the version\n"
                                  "\n"
                                  "Norms, biases, tables, embedders and final projections keep their stored type.\n"
                                  "Modulation and text-stream weights have 8 bits at least. Rows that do not fill\n"
@@ -388,6 +389,7 @@ int main(int argc, char **argv) {
     const char *why;
     dit_result result = DIT_OK;
     int code = EXIT_GOOD;
+    if (tells_version(argc, argv, stdout)) return end_printing("dit-convert", EXIT_GOOD);
     convert.type = DIT_TYPE_Q8_0;
     convert.journal_step = JOURNAL_STEP;
     convert.err = &err;

@@ -35,7 +35,7 @@ static const char usage_text[] =
     "  -o, --output FILE.json   the best split as a plan, for --split @FILE.json\n"
     "      --measure FILE.json  measure devices of this machine and what is between them (-d 0,1: these), for -d @FILE.json\n"
     "      --run-rank K         time what rank K of --split computes of -m FILE, here (-d 0), its peers left out\n"
-    "      --list, -h, --help   show the tables, or this text\n"
+    "      --list, -h, --help, --version  show the tables, this text, the version\n"
     "\n"
     "Times are for choosing, not for promises: most published times are met within 12 % (BENCHMARKS.md).\n" EXIT_CODES_HELP;
 
@@ -677,6 +677,7 @@ static int plan_run(int count, char **texts, FILE *out, FILE *errors) {
     p.out = out;
     p.errors = errors;
     diti_env_init(&p.env, NULL, NULL, NULL);
+    if (tells_version(count, texts, out)) return EXIT_GOOD;
     for (int i = 1; i < count; i++) {
         if (!strcmp(texts[i], "--help") || !strcmp(texts[i], "-h")) return fputs(usage_text, out), EXIT_GOOD;
         if (!strcmp(texts[i], "--list")) return show_list(out), EXIT_GOOD;

@@ -77,6 +77,24 @@ static int exit_code_of(dit_result result) {
 /* A path that cannot be written is an output's fault, memory that runs out while it is written is not. */
 static int exit_code_of_writing(int why) { return why == ENOMEM ? EXIT_MEMORY : EXIT_OUTPUT; }
 
+/* ---- The version: all programs are of one library's ---- */
+
+static inline void version_text(char *out, size_t size) {
+    uint32_t v = dit_version();
+    snprintf(out, size, "dit.h %u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+}
+
+/* Prints it where an argument asks for it. */
+static inline bool tells_version(int count, char **texts, FILE *out) {
+    char version[64];
+    int i;
+    for (i = 1; i < count && strcmp(texts[i], "--version") != 0;) i++;
+    if (i >= count) return false;
+    version_text(version, sizeof version);
+    fprintf(out, "%s\n", version);
+    return true;
+}
+
 /* ---- Threads that dit may compile kernels with: dit_worker.run, as many as there are processors beside the caller's
  * ---- */
 

@@ -16,11 +16,6 @@ static void model_name(const char *path, char *out, size_t size) {
     }
 }
 
-static void version_text(char *out, size_t size) {
-    uint32_t v = dit_version();
-    snprintf(out, size, "dit.h %u.%u.%u", v / 10000, v / 100 % 100, v % 100);
-}
-
 /* A number in as few digits as give it again. */
 static void shortest_number(float value, char *out, size_t size) {
     int digits = 6;

@@ -326,6 +326,9 @@ static void test_answers(void) {
     CHECK(o.code == 0 && strstr(o.out, "usage: dit"));
     o = RUN("--version");
     CHECK(o.code == 0 && strncmp(o.out, "dit.h ", 6) == 0 && count_lines(o.out) == 1);
+    CHECK_MESSAGE(system("for tool in bench compare convert plan; do "
+                         "test \"$(build/dit-$tool --version)\" = \"$(build/dit --version)\" || exit; done") == 0,
+                  "a tool tells another version than dit");
     o = RUN("--sampler", "list");
     CHECK(o.code == 0 && strstr(o.out, "euler\n"));
     o = RUN("--type", "list");
