@@ -136,4 +136,15 @@ static void on_signal(int number) {
     dit_job_cancel(running_job);
     signal(number, end_by_signal); /* a second Ctrl-C ends the program at once */
 }
+
+/* A signal ends the reading of a pipe that gives nothing. */
+static inline void end_reading_by_signals(void) {
+#ifndef _WIN32
+    struct sigaction action;
+    memset(&action, 0, sizeof action); /* without SA_RESTART */
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+#endif
+}
 #endif

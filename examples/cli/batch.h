@@ -172,6 +172,7 @@ static int make_batch(app *a) {
     int code = EXIT_GOOD, first = EXIT_GOOD;
     uint32_t shared = 0, own, number = 0, requests = 0;
     const char *wrong = NULL, *next_wrong = NULL;
+    if (from_pipe) end_reading_by_signals();
     if (!from) code = complain(EXIT_INPUT, "--batch %s: %s", usual.batch, why ? why : told_reason(errno));
     if (!code && (!lines[0] || !lines[1])) code = complain(EXIT_MEMORY, "out of memory");
     if (!code && usual.output && to_stdout(&usual))
