@@ -12,7 +12,7 @@ static float told_fps(const app *a) {
 
 /* Pictures and clips that are given: to begin with, or to take frames from. */
 static void describe_given(const app *a, dit_job_desc *desc) {
-    if (a->r.start.rgba && !a->r.reference_count) desc->init_image = &a->r.start_image;
+    if (a->r.start.rgba && !(a->r.reference_count && a->info.holds_frames)) desc->init_image = &a->r.start_image;
     if (begins_with(a) && a->r.video_count) {
         desc->init_image = a->r.video_images;
         desc->init_count = a->r.video_count;
@@ -116,8 +116,8 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
 /* Whether something is wanted that not every model can do. */
 static bool wants_more(const app *a) {
     const options *o = &a->o;
-    bool more = o->init_image || o->control_image || o->keep_references || o->cache || o->skip_blocks || o->clip_skip ||
-                o->conditioning || a->r.frames;
+    bool more = o->init_image || o->references || o->control_image || o->keep_references || o->cache ||
+                o->skip_blocks || o->clip_skip || o->conditioning || a->r.frames;
     size_t i;
     for (i = 0; i < NUMBER_COUNT; i++) more = more || number_text(o, &number_table[i]);
     return more;
