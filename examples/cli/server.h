@@ -421,7 +421,9 @@ static int serve(app *a) {
         t = next_ticket(&s);
         if (!t) continue;
         code = make_ticket(&s, t);
+        pthread_mutex_lock(&s.lock);
         a->o = s.usual;
+        pthread_mutex_unlock(&s.lock);
         tell_ticket(a, t, code, now() - begun);
         answer_ticket(&s, t, code);
     }
