@@ -60,7 +60,9 @@ typedef struct follower {
     bool (*watch)(struct app *a, const dit_status *status); /* at every look at the progress; false: stop */
     bool (*take)(struct app *a, uint32_t i);                /* a picture, in place of a file; NULL: files */
     void (*preview)(struct app *a, const unsigned char *rgba, uint32_t width, uint32_t height);
-    bool previews; /* are wanted */
+    still_kind kind;  /* of what take makes of a picture */
+    bool scales_mask; /* as A1111 does: a mask has the picture's place, whatever its size */
+    bool previews;    /* are wanted */
     void *user;
 } follower;
 

@@ -95,12 +95,13 @@ static dit_image image_of(const picture *p) {
     return image;
 }
 
-/* Scales both to the size that is made; a mask of another size than its picture has lost its place. */
+/* Scales both to the size that is made; a mask of another size than its picture has lost its place, unless it is known
+   to have the same. */
 static int scale_start(app *a) {
     picture *start = &a->r.start, *mask = &a->r.mask;
     const char *wrong;
     if (!start->rgba) return EXIT_GOOD;
-    if (mask->rgba && (mask->width != start->width || mask->height != start->height))
+    if (mask->rgba && !a->follow.scales_mask && (mask->width != start->width || mask->height != start->height))
         return complain(EXIT_USAGE, "--mask %s: it is %ux%u pixels, %s is %ux%u; they must have the same size",
                         a->o.mask, mask->width, mask->height, a->o.init_image, start->width, start->height);
     if (!a->o.quiet && (start->width != a->r.width || start->height != a->r.height))

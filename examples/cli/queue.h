@@ -302,14 +302,22 @@ static const char *whiten_mask(const ticket *t, picture *mask) {
 /* Makes the pictures of a ticket; gives the exit code that the command line would have, and its sentence. */
 static int make_ticket(server *s, ticket *t) {
     app *a = s->a;
-    const char *what = "the picture to begin with", *why = decode_field(&t->start, &a->handed[0]);
+    char what[40] = "the mask";
+    const char *why = decode_field(&t->mask, &a->handed[1]);
+    uint32_t i;
     int code;
-    if (!why) what = "the mask", why = decode_field(&t->mask, &a->handed[1]);
     if (!why && a->handed[1].rgba) why = whiten_mask(t, &a->handed[1]);
+    for (i = 0; i < t->image_count && !why; i++) {
+        picture *to = t->image_count == 1 ? &a->handed[0] : &a->handed[2 + i];
+        why = decode_field(&t->images[i], to);
+        snprintf(what, sizeof what, t->image_count == 1 ? "the picture to begin with" : "image %u", i + 1);
+    }
     a->o = t->o;
     a->follow.watch = watch_ticket;
     a->follow.take = take_made;
     a->follow.preview = keep_preview;
+    a->follow.kind = t->kind;
+    a->follow.scales_mask = !t->openai;
     a->follow.previews = t->previews;
     a->follow.user = s;
     a->first_picture = 0;

@@ -262,9 +262,12 @@ static size_t make_form(char *form, const char *mask, const char *seed) {
     return (size_t)(p - form);
 }
 
-/* The left half transparent; the left half white. */
+/* The left half transparent; the left half white, also in twice the size. */
 static void make_masks(void) {
-    static unsigned char alpha[32][32][4], white[32][32][3];
+    static unsigned char alpha[32][32][4], white[32][32][3], large[64][64][3];
+    for (int y = 0; y < 64; y++)
+        for (int x = 0; x < 64; x++) memset(large[y][x], x < 32 ? 255 : 0, 3);
+    CHECK(stbi_write_png(in_work("twice.png"), 64, 64, 3, large, 0));
     for (int y = 0; y < 32; y++)
         for (int x = 0; x < 32; x++) alpha[y][x][3] = x < 16 ? 0 : 255, memset(white[y][x], x < 16 ? 255 : 0, 3);
     CHECK(stbi_write_png(in_work("alpha.png"), 32, 32, 4, alpha, 0) &&
@@ -393,6 +396,7 @@ static void test_a1111(const served *s) {
     check_img2img(s, NULL, "", "snow.png");
     check_img2img(s, "white.png", "", "half.png");
     check_img2img(s, "alpha.png", ",\"inpainting_mask_invert\":1", "half.png");
+    check_img2img(s, "twice.png", "", "half.png");
     CHECK(says(post(s, "/sdapi/v1/img2img", "{\"init_images\":[\"aGFsbG8=\"],\"mask\":[\"aGFsbG8=\"]}"), 400,
                "mask must be a picture in base64"));
     CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\"}"), 400, "init_images must hold a picture"));
