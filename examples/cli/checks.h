@@ -135,6 +135,13 @@ static int check_clip_name(const char *path) {
     return why ? complain(misnamed ? EXIT_USAGE : EXIT_OUTPUT, "--output %s: %s", path, why) : EXIT_GOOD;
 }
 
+static int check_still_size(const app *a, still_kind kind) {
+    if (kind != STILL_WEBP || (a->r.width <= WEBP_SIDE && a->r.height <= WEBP_SIDE)) return EXIT_GOOD;
+    return complain(EXIT_USAGE, "%s%s: a side of a WebP has at most %d pixels, and %ux%u are made; use %spng",
+                    a->follow.take ? "" : "--output ", a->follow.take ? "webp" : a->o.output, WEBP_SIDE, a->r.width,
+                    a->r.height, a->follow.take ? "" : ".");
+}
+
 /* Whether pictures or clips are made must be known. */
 static int check_results(app *a) {
     options *o = &a->o;
@@ -142,16 +149,14 @@ static int check_results(app *a) {
     int (*check)(const char *);
     int code;
     if (!o->output) o->output = a->r.frames > 1 ? "output.apng" : "output.png";
-    if (a->follow.take) return EXIT_GOOD; /* no file is written */
+    if (a->follow.take) return check_still_size(a, a->follow.kind); /* no file is written */
     if (o->grid && makes_clip(a))
         return complain(EXIT_USAGE, "--grid %s: its sheet shows pictures, and this makes clips; leave it out", o->grid);
     code = check_stdout(a);
     if (code || to_stdout(o)) return code;
     check = makes_clip(a) ? check_clip_name : check_picture_name;
     code = check(o->output);
-    if (!code && still_kind_of(o->output) == STILL_WEBP && (a->r.width > WEBP_SIDE || a->r.height > WEBP_SIDE))
-        code = complain(EXIT_USAGE, "--output %s: a side of a WebP has at most %d pixels, and %ux%u are made; use .png",
-                        o->output, WEBP_SIDE, a->r.width, a->r.height);
+    if (!code) code = check_still_size(a, still_kind_of(o->output));
     if (code || a->first_picture + a->r.count < 2) return code;
     if (!picture_path(o->output, a->first_picture + a->r.count - 1, last, sizeof last))
         return complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);

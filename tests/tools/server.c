@@ -351,6 +351,11 @@ static void test_openai(const served *s) {
                "nearest valid value is 32"));
     CHECK(
         says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"output_format\":\"bmp\"}"), 400, "output_format"));
+    r = post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"size\":\"16384x32\",\"output_format\":\"webp\"}");
+    CHECK_MESSAGE(strstr(r.body, "has at most 16383 pixels, and 16384x32 are made") ||
+                      strstr(r.body, "one that this server writes"),
+                  "%d %.300s", r.status, r.body);
+    free(r.text);
 }
 
 static char *add_base64(char *p, const char *name) {
