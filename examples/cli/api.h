@@ -202,7 +202,27 @@ static bool take_generations(exchange *e) {
     return good;
 }
 
-/* A form with the picture, its mask, and texts. */
+/* One image begins the picture, or is repainted where the mask says; the picture is made after several. */
+static bool take_edited(exchange *e) {
+    ticket *t = e->ticket;
+    char names[16 * MOST_REFERENCES] = "";
+    uint32_t i;
+    if (t->image_count == 1) {
+        t->o.init_image = "image";
+        t->o.mask = t->mask.size ? "mask" : NULL;
+        t->o.strength = t->mask.size ? "1" : "0.75";
+        return true;
+    }
+    if (t->mask.size)
+        return answer_error(e, true, 400, "mask is about one image, and there are %u", t->image_count), false;
+    for (i = 0; i < t->image_count; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%simage %u", i ? "|" : "", i + 1);
+    if (set_text(t, &t->o.references, names)) return true;
+    answer_error(e, true, 507, "out of memory");
+    return false;
+}
+
+/* A form with pictures, a mask, and texts. */
 static bool take_edits(exchange *e) {
     static const char *const numbers[] = {"n", "seed", "steps", "cfg_scale", "output_compression"};
     json_t *object = json_object();
@@ -215,10 +235,10 @@ static bool take_edits(exchange *e) {
         json_t *value;
         if (!f->bytes) continue;
         if (strcmp(f->name, "image") == 0 || strcmp(f->name, "image[]") == 0) {
-            if (e->ticket->start.size)
-                answer_error(e, true, 400, "one image can be edited at a time"), good = false;
+            if (e->ticket->image_count == MOST_REFERENCES)
+                answer_error(e, true, 400, "more than %d images", MOST_REFERENCES), good = false;
             else
-                e->ticket->start = *f, memset(f, 0, sizeof *f);
+                e->ticket->images[e->ticket->image_count++] = *f, memset(f, 0, sizeof *f);
             continue;
         }
         if (strcmp(f->name, "mask") == 0) {
@@ -241,14 +261,9 @@ static bool take_edits(exchange *e) {
         if (json_object_set_new(object, f->name, value) != 0)
             answer_error(e, true, 400, "%s is no text in UTF-8", f->name), good = false;
     }
-    if (good && !e->ticket->start.size)
+    if (good && !e->ticket->image_count)
         answer_error(e, true, 400, "image is missing: a PNG or JPEG to edit"), good = false;
-    if (good) {
-        e->ticket->o.init_image = "image";
-        e->ticket->o.mask = e->ticket->mask.size ? "mask" : NULL;
-        e->ticket->o.strength = e->ticket->mask.size ? "1" : "0.75";
-        good = take_openai(e, object);
-    }
+    good = good && take_edited(e) && take_openai(e, object);
     json_decref(object);
     return good;
 }
@@ -327,8 +342,9 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
     if (begins) {
         if (!json_is_string(first))
             return answer_error(e, false, 400, "init_images must hold a picture in base64"), false;
-        if (!take_base64(e, "init_images", json_string_value(first), json_string_length(first), &t->start))
+        if (!take_base64(e, "init_images", json_string_value(first), json_string_length(first), &t->images[0]))
             return false;
+        t->image_count = 1;
         t->o.init_image = "init_images";
         t->o.strength = "0.75";
         if (!take_member(e, from, "denoising_strength", &t->o.strength, true)) return false;

@@ -20,7 +20,7 @@ typedef struct known_text { /* a prompt and what the encoders made of it; prompt
     text_buffer blob;
 } known_text;
 
-enum { MOST_REFERENCES = 10 };
+enum { MOST_REFERENCES = 10, HANDED = 2 + MOST_REFERENCES };
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count, preview_interval;
     int quality; /* of JPEG and WebP */
@@ -109,7 +109,7 @@ typedef struct app {
         double ready, prompt, steps, decode, total;
     } took;
     follower follow;        /* who hears of the request besides the terminal */
-    picture handed[2];      /* --init-img and --mask that came as bytes, not as files; rgba NULL: none */
+    picture handed[HANDED]; /* --init-img, --mask, --ref-image that came as bytes, not as files; rgba NULL: none */
     sheet grid;             /* of --grid */
     screen screen;          /* where --preview draws */
     uint32_t first_picture; /* pictures that this run has made in requests before */

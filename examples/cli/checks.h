@@ -253,7 +253,7 @@ static void list_inputs(const app *a, input_list *out) {
     out->count = sizeof single / sizeof single[0];
     for (i = 0; i < MOST_REFERENCES && next_reference(&at, out->references[i]); i++) {
         out->paths[out->count].option = "--ref-image";
-        out->paths[out->count++].path = out->references[i];
+        out->paths[out->count++].path = a->handed[2 + i].rgba ? NULL : out->references[i];
     }
     for (i = 0; i < a->loras.count; i++) {
         out->paths[out->count].option = "--lora";

@@ -232,14 +232,13 @@ static void name_references(app *a) {
 /* --ref-image: as they are, since the model says how they are scaled. */
 static int read_references(app *a) {
     const char *at = a->o.references;
-    const picture nothing = {0};
     char path[PATH_SIZE];
     while (next_reference(&at, path)) {
         picture *p = &a->r.reference_pictures[a->r.reference_count];
         int code;
         if (a->r.reference_count == MOST_REFERENCES)
             return complain(EXIT_USAGE, "--ref-image: more than %d pictures", MOST_REFERENCES);
-        code = read_picture("--ref-image", path, &nothing, p);
+        code = read_picture("--ref-image", path, &a->handed[2 + a->r.reference_count], p);
         if (code) return code;
         a->r.reference_images[a->r.reference_count] = image_of(p);
         a->r.references[a->r.reference_count].frames = &a->r.reference_images[a->r.reference_count];

@@ -41,7 +41,8 @@ typedef struct ticket {
     options o;
     char *texts[48]; /* that o points to; freed with free */
     uint32_t text_count;
-    field start, mask;  /* files of pictures */
+    field images[MOST_REFERENCES], mask; /* files of pictures: one begins the picture, several are references of it */
+    uint32_t image_count;
     bool mask_inverted; /* A1111's: what is black or transparent is repainted */
     bool previews, as_url, openai;
     still_kind kind;
@@ -120,7 +121,7 @@ static void free_ticket(ticket *t) {
     if (!t) return;
     for (i = 0; i < t->text_count; i++) free(t->texts[i]);
     for (i = 0; i < t->made_count; i++) free(t->made[i].bytes), free(t->made[i].text);
-    free_field(&t->start);
+    for (i = 0; i < MOST_REFERENCES; i++) free_field(&t->images[i]);
     free_field(&t->mask);
     free(t);
 }
@@ -326,8 +327,7 @@ static int make_ticket(server *s, ticket *t) {
     code = why ? complain(EXIT_USAGE, "%s: %s", what, why) : make_request(a);
     complaint.silent = false;
     memset(&a->follow, 0, sizeof a->follow);
-    free(a->handed[0].rgba);
-    free(a->handed[1].rgba);
+    for (i = 0; i < HANDED; i++) free(a->handed[i].rgba);
     memset(a->handed, 0, sizeof a->handed);
     return code;
 }

@@ -287,6 +287,39 @@ static bool same_pixels(const char *text, const char *key, const char *name) {
     return same;
 }
 
+/* A form with several images; gives its size. */
+static size_t make_collage(char *form, const char *model, const char *more, const char *file) {
+    char *p = form + sprintf(form,
+                             "--cut\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nin snow\r\n--cut\r\n"
+                             "Content-Disposition: form-data; name=\"size\"\r\n\r\n64x64\r\n--cut\r\n"
+                             "Content-Disposition: form-data; name=\"seed\"\r\n\r\n7\r\n--cut\r\n"
+                             "Content-Disposition: form-data; name=\"model\"\r\n\r\n%s\r\n",
+                             model);
+    p = add_file(add_file(p, "image[]", "large.png"), more, file);
+    return (size_t)(p + sprintf(p, "--cut--\r\n") - form);
+}
+
+/* Several images are references of models that take them, and elsewhere refused. */
+static void test_collage(const served *s) {
+    static char form[60000];
+    size_t size;
+    reply r;
+    CHECK(
+        shell("$DIT -p 'a red fox' -W 64 -H 64 -q -o $WORK/large.png && $DIT -p hare -W 64 -H 64 -q -o $WORK/hare.png "
+              "&& $DIT -m $WORK/models/klein -p 'in snow' -s 7 -W 64 -H 64 -q -r $WORK/large.png -r $WORK/hare.png "
+              "-o $WORK/collage.png") == 0);
+    size = make_collage(form, "klein", "image[]", "hare.png");
+    r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
+    CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "collage.png"), "%d %.300s", r.status,
+                  r.body);
+    free(r.text);
+    size = make_collage(form, "", "image[]", "hare.png");
+    CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, size)), 400,
+               "this model (pixart sigma) takes no references"));
+    size = make_collage(form, "klein", "image", "log");
+    CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, size)), 400, "image 2: this is no PNG or JPEG"));
+}
+
 static void test_openai(const served *s) {
     reply r;
     char form[40000];
@@ -804,6 +837,7 @@ int main(int argc, char **argv) {
           shell("grep -q 'leave out --batch-count$' $WORK/said") == 0);
     test_openai(&s);
     test_a1111(&s);
+    test_collage(&s);
     if (!strstr("browser client crowd", only) || !*only) {
         test_malformed(&s);
         test_foreign_host(&s);
