@@ -333,6 +333,7 @@ static const char *told_reason(int number) {
     case EISDIR: return "Is a directory; name a file in it";
     case EACCES: return "Permission denied; choose a place that is yours, or change its permissions";
     case ENOSPC: return "No space left on device; make room, or choose another place";
+    case EFBIG: return "File too large for this file system, or for the limit of this shell (ulimit -f); raise that";
     case EROFS: return "Read-only file system; choose another place";
     case EMFILE: return "Too many open files; raise the limit (ulimit -n)";
     case ENAMETOOLONG: return "File name too long; choose a shorter one";
@@ -378,6 +379,9 @@ static void end_cleanly_by_signals(void) {
     if (signal(SIGTERM, end_by_signal) == SIG_IGN) signal(SIGTERM, SIG_IGN);
 #ifdef SIGHUP
     if (signal(SIGHUP, end_by_signal) == SIG_IGN) signal(SIGHUP, SIG_IGN);
+#endif
+#ifdef SIGXFSZ
+    signal(SIGXFSZ, SIG_IGN); /* writes fail with EFBIG */
 #endif
 }
 

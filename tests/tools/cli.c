@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -1899,9 +1900,28 @@ static void test_early_interruption(int number) {
     CHECK(!exists(in_work("never.png")));
 }
 
+/* As sd.cpp does, but from 1 on, as frames of clips are numbered. */
+static void test_numbered_stills(void) {
+    char *pattern = strdup(in_work("still-%03d.png"));
+    outcome o = RUN(QUICK, "-q", "-b", "2", "-o", pattern);
+    CHECK_MESSAGE(o.code == 0 && exists(in_work("still-001.png")) && exists(in_work("still-002.png")), "%s", o.err);
+    CHECK(!exists(pattern));
+    check_refusal(RUN(QUICK, "-o", "a%d%d.png"), 2, "the place of the number is written once");
+    check_refusal(RUN(QUICK, "-i", (char *)in_work("still-002.png"), "-b", "2", "-o", pattern), 2,
+                  "the same file as --init-img");
+    free(pattern);
+}
+
 static void test_write_failure(void) {
+    char command[400];
     outcome o = RUN(QUICK, "-q", "-o", "/dev/full");
     CHECK(one_line_saying(&o, 4, "/dev/full"));
+    CHECK(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1024, RLIM_INFINITY}) == 0);
+    o = RUN(QUICK, "-q", "-W", "64", "-H", "64", "-o", (char *)in_work("limited.png"));
+    CHECK(setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}) == 0);
+    CHECK(one_line_saying(&o, 4, "(ulimit -f)") && !exists(in_work("limited.png")));
+    snprintf(command, sizeof command, "! ls '%s' | grep '\\.part$'", work);
+    CHECK_MESSAGE(system(command) == 0, "half a file stays");
 }
 
 /* ---- Models and caches ---- */
