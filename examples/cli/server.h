@@ -414,6 +414,7 @@ static int serve(app *a) {
     s.usual = a->o;
     pthread_mutex_init(&s.lock, NULL);
     pthread_cond_init(&s.work, NULL);
+    signal(SIGPIPE, SIG_IGN); /* whoever reads what is told may leave */
     code = start_daemon(&s, a->o.serve);
     if (code) return code;
     while (!caught_signal) {

@@ -616,6 +616,32 @@ static void test_interrupting(const served *s) {
     CHECK(says(hear(openai), 409, "interrupted"));
 }
 
+/* Whoever started the server reads where it listens, and no more. */
+static void test_unheard(void) {
+    char *args[] = {"dit", "-m", MODEL, "--steps", "2", "-W", "32", "-H", "32", "--serve", "0", NULL}, log[400] = "";
+    int ends[2];
+    ssize_t n = 0;
+    served s = {0, 0};
+    if (!CHECK(pipe(ends) == 0)) return;
+    s.pid = fork();
+    if (s.pid == 0) {
+        signal(SIGPIPE, SIG_DFL);
+        dup2(ends[1], 2);
+        close(ends[0]);
+        close(ends[1]);
+        setenv("XDG_CACHE_HOME", in_work("cache"), 1);
+        execv("build/dit", args);
+        _exit(127);
+    }
+    close(ends[1]);
+    for (size_t used = 0; !strchr(log, '\n') && (n = read(ends[0], log + used, sizeof log - 1 - used)) > 0;)
+        used += (size_t)n;
+    close(ends[0]);
+    if (!CHECK(sscanf(log, "dit: http://127.0.0.1:%d/", &s.port) == 1)) return;
+    CHECK(says(post(&s, "/v1/images/generations", "{\"prompt\":\"x\"}"), 200, "b64_json"));
+    CHECK_MESSAGE(stop(&s) == 130, "a closed pipe ends the server");
+}
+
 /* One is made, 32 wait, and the next ones are told to come later; all are answered when the server ends. */
 static void test_queue(served *s) {
     int fds[40], full = 0, ended = 0, other = 0;
@@ -850,6 +876,7 @@ int main(int argc, char **argv) {
     if (sweep()) test_a1111_client(&s);
     if (sweep()) test_browser(&s);
     test_queue(&s);
+    test_unheard();
     if (sweep()) test_crowd();
     nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return TEST_END("server");
