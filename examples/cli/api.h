@@ -83,6 +83,26 @@ static bool take_base64(exchange *e, const char *name, const char *text, size_t 
     return false;
 }
 
+/* Members that would change the picture, and are not understood; answer_error names one that is wanted. */
+typedef struct refused_member {
+    const char *name, *value, *why; /* value NULL: whatever is neither false nor 0 nor empty */
+} refused_member;
+
+static bool takes_others(exchange *e, const json_t *from, const refused_member *others, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const json_t *member = json_object_get(from, others[i].name);
+        const char *text = json_string_value(member);
+        const bool wanted = others[i].value ? text && same_word(text, others[i].value)
+                            : text          ? *text && !same_word(text, "false")
+                                            : json_is_true(member) || json_number_value(member) != 0;
+        if (!wanted) continue;
+        answer_error(e, e->ticket->openai, 400, "%s: %s; leave it out", others[i].name, others[i].why);
+        return false;
+    }
+    return true;
+}
+
 /* The name of a model among those that --list-models shows; NULL: none. The lock is not needed: the list stays. */
 static const found_model *find_model(const server *s, const char *name) {
     uint32_t i;
@@ -182,9 +202,12 @@ static bool take_format(exchange *e, const char *response, const char *format) {
 
 /* Members that generations and edits have in common. Members beyond OpenAI's own have A1111's names. */
 static bool take_openai(exchange *e, const json_t *from) {
+    static const refused_member others[] = {{"stream", NULL, "pictures are sent when all of them are finished"},
+                                            {"background", "transparent", "pictures have no transparent parts"}};
     ticket *t = e->ticket;
     const char *size = NULL, *model = NULL, *response = NULL, *format = NULL;
-    return take_member(e, from, "prompt", &t->o.prompt, false) &&
+    return takes_others(e, from, others, sizeof others / sizeof others[0]) &&
+           take_member(e, from, "prompt", &t->o.prompt, false) &&
            take_member(e, from, "negative_prompt", &t->o.negative_prompt, false) &&
            take_member(e, from, "model", &model, false) && take_member(e, from, "size", &size, false) &&
            take_member(e, from, "response_format", &response, false) &&
@@ -314,6 +337,11 @@ static void answer_models(exchange *e) {
 /* ---- AUTOMATIC1111: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API ---- */
 
 static bool take_a1111(exchange *e, const json_t *from, bool begins) {
+    static const refused_member others[] = {
+        {"enable_hr", NULL, "pictures are made at once in the size that width and height say"},
+        {"tiling", NULL, "pictures have edges"},
+        {"subseed_strength", NULL, "noise comes from one seed"},
+        {"script_name", NULL, "there are no scripts"}};
     ticket *t = e->ticket;
     const json_t *settings = json_object_get(from, "override_settings"),
                  *pictures = json_object_get(from, "init_images");
@@ -321,7 +349,8 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
                  *inverts = json_object_get(from, "inpainting_mask_invert");
     const char *model = NULL, *scheduler = NULL;
     uint32_t size = 1, runs = 1;
-    if (!take_member(e, from, "prompt", &t->o.prompt, false) ||
+    if (!takes_others(e, from, others, sizeof others / sizeof others[0]) ||
+        !take_member(e, from, "prompt", &t->o.prompt, false) ||
         !take_member(e, from, "negative_prompt", &t->o.negative_prompt, false) ||
         !take_member(e, from, "seed", &t->o.seed, true) || !take_member(e, from, "steps", &t->o.steps, true) ||
         !take_member(e, from, "width", &t->o.width, true) || !take_member(e, from, "height", &t->o.height, true) ||

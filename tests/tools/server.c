@@ -451,6 +451,18 @@ static void test_a1111(const served *s) {
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"batch_size\":9,\"n_iter\":9}"), 400, "64 at most"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"seed\":5,\"steps\":2.0,\"batch_size\":2.0}"), 200,
                "\\\"all_seeds\\\":[5,6]"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"enable_hr\":true,\"hr_scale\":2}"), 400,
+               "enable_hr: pictures are made at once"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"subseed_strength\":0.1}"), 400, "from one seed"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"script_name\":\"x/y/z plot\"}"), 400, "no scripts"));
+    CHECK(says(
+        post(s, "/sdapi/v1/txt2img",
+             "{\"prompt\":\"x\",\"enable_hr\":false,\"tiling\":false,\"subseed_strength\":0.0,\"script_name\":null}"),
+        200, "\"images\":[\""));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"stream\":true}"), 400,
+               "stream: pictures are sent"));
+    CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"background\":\"transparent\"}"), 400,
+               "background: pictures have no transparent parts"));
     CHECK(
         says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"n_iter\":1.5}"), 400, "n_iter must be a whole number"));
     CHECK(says(get(s, "/sdapi/v1/samplers"), 200, "{\"name\":\"euler\",\"aliases\":[],\"options\":{}}"));
