@@ -95,14 +95,17 @@ static int check_still_name(const char *option, const char *path, bool png_alone
 }
 
 static int check_picture_name(const char *path) {
-    int code = check_output("--output", path);
+    const char *why = clip_is_pattern(path) ? why_no_number(path) : NULL;
+    int code = why ? complain(EXIT_USAGE, "--output %s: %s", path, why) : check_output("--output", path);
     return code ? code : check_still_name("--output", path, false);
 }
 
-/* out.png, out_2.png, out_3.png, ... as sd.cpp names them. */
-static bool picture_path(const char *output, uint32_t i, char *out, size_t size) {
+/* out.png, out_2.png, out_3.png, ... as sd.cpp names them. The number of a picture, from 1 on, stands where %04d does,
+   unless it is that of a clip's frames. */
+static bool picture_path(const char *output, uint32_t i, bool clip, char *out, size_t size) {
     const char *dot = strrchr(base_name(output), '.');
     int stem = dot && dot != base_name(output) ? (int)(dot - output) : (int)strlen(output);
+    if (!clip && clip_is_pattern(output)) return clip_number_path(output, i, out, size);
     if (i == 0) return snprintf(out, size, "%s", output) < (int)size;
     return snprintf(out, size, "%.*s_%u%s", stem, output, i + 1, output + stem) < (int)size;
 }
@@ -158,7 +161,7 @@ static int check_results(app *a) {
     code = check(o->output);
     if (!code) code = check_still_size(a, still_kind_of(o->output));
     if (code || a->first_picture + a->r.count < 2) return code;
-    if (!picture_path(o->output, a->first_picture + a->r.count - 1, last, sizeof last))
+    if (!picture_path(o->output, a->first_picture + a->r.count - 1, makes_clip(a), last, sizeof last))
         return complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
     return check(last);
 }
@@ -290,7 +293,7 @@ static int list_outputs(const app *a, output_list *out) {
                         CLIP_MOST_FRAMES);
     for (i = 0; i < all && !to_stdout(o) && !a->follow.take; i++) {
         char *path = out->text + i * length;
-        if (!picture_path(o->output, a->first_picture + (uint32_t)(i / each), clip_path, sizeof clip_path) ||
+        if (!picture_path(o->output, a->first_picture + (uint32_t)(i / each), clips, clip_path, sizeof clip_path) ||
             !(numbered ? clip_number_path(clip_path, (uint32_t)(i % each), path, length)
                        : snprintf(path, length, "%s", clip_path) < (int)length))
             return complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);

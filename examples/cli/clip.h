@@ -87,7 +87,7 @@ static const char *why_no_number(const char *path) {
     int digits;
     size_t length = clip_find_number(path, &at, &digits);
     if (at && (!length || strchr(at + 1, '%') || digits > 9))
-        return "the place of a frame's number is written once, as %d or, with 4 digits, as %04d";
+        return "the place of the number is written once, as %d or, with 4 digits, as %04d";
     return NULL;
 }
 

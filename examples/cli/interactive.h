@@ -236,10 +236,11 @@ static void tell_settings(conversation *c) {
 }
 
 /* The first name of dit-0001.png, dit-0002.png, ... or of --output's kind that is not there yet. */
-static bool free_name(const conversation *c, char *out, size_t size) {
+static bool free_name(const app *a, const conversation *c, char *out, size_t size) {
+    const bool clip = a->headers && a->info.default_frames;
     uint32_t i;
     for (i = 0; i < 1000000; i++) {
-        const bool good = c->set.output ? picture_path(c->set.output, i, out, size)
+        const bool good = c->set.output ? picture_path(c->set.output, i, clip, out, size)
                                         : snprintf(out, size, "dit-%04u.png", i + 1) < (int)size;
         if (!good) return false;
         if (!file_exists(out)) return true;
@@ -264,7 +265,7 @@ static int make_prompted(app *a, conversation *c, const char *prompt) {
         a->o.prompt = end + strspn(end, " \t");
         if (!*a->o.prompt) return complain(EXIT_USAGE, "%s: what shall become of it? Say it behind the number", prompt);
     }
-    if (!free_name(c, path, sizeof path)) return complain(EXIT_OUTPUT, "--output: the name is too long");
+    if (!free_name(a, c, path, sizeof path)) return complain(EXIT_OUTPUT, "--output: the name is too long");
     a->o.output = path;
     a->first_picture = 0;
     snprintf(a->title, sizeof a->title, "$%u  ", c->made + 1);

@@ -174,7 +174,7 @@ static int save_picture(app *a, uint32_t i) {
     still_kind kind = STILL_PNG;
     int code = EXIT_GOOD;
     show_picture(a, a->rgba, a->r.width, a->r.height);
-    if (!out && !picture_path(a->o.output, a->first_picture + i, path, sizeof path)) {
+    if (!out && !picture_path(a->o.output, a->first_picture + i, false, path, sizeof path)) {
         errno = ENAMETOOLONG;
         free(text);
         return output_failed(a, a->o.output);
@@ -261,7 +261,7 @@ static int make_clip(app *a, uint32_t i) {
     int code = EXIT_GOOD, first;
     bool numbered;
     if (!text) return complain(EXIT_MEMORY, "out of memory");
-    picture_path(a->o.output, a->first_picture + i, path, sizeof path);
+    picture_path(a->o.output, a->first_picture + i, true, path, sizeof path);
     if (!to_stdout(&a->o)) told = path;
     a->strip_frames = 0;
     if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, text)) code = EXIT_OUTPUT;

@@ -205,7 +205,7 @@ static const char help_text[] =
     "                PATH          parts that lie elsewhere; also --llm (Qwen, Gemma)\n"
     "      --lora FILE:0.8         add a LoRA of that weight; may be repeated\n"
     "  -o, --output FILE           .png .jpg .webp to write (default: output.png), or\n"
-    "                              to replace, then output_2.png, ...; - is a pipe\n"
+    "                              to replace, then output_2.png (or %03d); - a pipe\n"
     "      --frames N, --fps X     of a clip: FILE is .apng .webp .y4m .gif .mp4 .mov\n"
     "                              .webm .mkv, or DIR/%04d.png; - is raw Y4M\n"
     "  -W, --width N, -H, --height N  in pixels (default: the model's own size)\n"

@@ -2446,6 +2446,7 @@ int main(int argc, char **argv) {
     test_clip_interruption("never.apng", NULL);
     if (sweep()) test_clip_interruption("never%d.png", "never1.png");
     if (sweep() && system("ffmpeg -version >/dev/null 2>&1") == 0) test_clip_interruption("never.mp4", NULL);
+    test_numbered_stills();
     test_write_failure();
     test_cache();
     test_damaged_model();
