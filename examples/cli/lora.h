@@ -113,7 +113,7 @@ static int add_lora(const options *o, const char *text, size_t length, bool tag,
         if (!tag) return complain(EXIT_INPUT, "--lora %s: %s", name, told_reason(errno));
         if (!o->lora_dir)
             return complain(EXIT_USAGE, "<lora:%s> in the prompt: --lora-dir must name the folder that has it", name);
-        return complain(EXIT_INPUT, "<lora:%s> in the prompt: there is no such file in --lora-dir %s", name,
+        return complain(EXIT_USAGE, "<lora:%s> in the prompt: there is no such file in --lora-dir %s", name,
                         o->lora_dir);
     }
     item->weight = weight;
@@ -163,7 +163,7 @@ static int tell_loras(lora_list *list) {
     list->told = malloc(room);
     if (!list->told) return complain(EXIT_MEMORY, "out of memory");
     for (i = 0; i < list->count; i++) {
-        snprintf(weight, sizeof weight, "%g", (double)list->items[i].weight);
+        shortest_number(list->items[i].weight, weight, sizeof weight);
         used += (size_t)snprintf(list->told + used, room - used, "%s%s:%s", i ? "; " : "",
                                  base_name(list->items[i].path), weight);
     }

@@ -618,6 +618,13 @@ static const char *in_options(const char *message, char *out, size_t size) {
 
 /* ---- Numbers: every refusal names the nearest value that would do ---- */
 
+/* A number in as few digits as give it again. */
+static void shortest_number(float value, char *out, size_t size) {
+    int digits = 6;
+    do snprintf(out, size, "%.*g", digits, (double)value);
+    while (strtof(out, NULL) != value && ++digits < 10);
+}
+
 /* text as a number in any notation, clamped to 0 .. limit; -1 when it does not begin with one. */
 static double loose_number(const char *text, double limit) {
     char *end;

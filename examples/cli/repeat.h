@@ -16,13 +16,6 @@ static void model_name(const char *path, char *out, size_t size) {
     }
 }
 
-/* A number in as few digits as give it again. */
-static void shortest_number(float value, char *out, size_t size) {
-    int digits = 6;
-    do snprintf(out, size, "%.*g", digits, (double)value);
-    while (strtof(out, NULL) != value && ++digits < 10);
-}
-
 /* A file that the text of the picture names by its name alone: here, or beside the picture; with one of these endings
    where it is a model. */
 static bool find_named(const char *name, const char *picture, char out[PATH_SIZE]);

@@ -719,6 +719,9 @@ static void test_loras(void) {
     check_told(merged, "LoRA merged: ");
     o = RUN("--repeat-from", option, "-m", MODEL, "-q", "--lora-dir", "tests/fixtures/lora_pixart_sigma", "-o", again);
     CHECK_MESSAGE(o.code == 0 && same_pixels(option, again), "%s", o.err);
+    o = RUN(QUICK, "-q", "--lora", "tests/fixtures/lora_pixart_sigma/lora:12.3456789", "-o", again);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    check_told(again, "LoRA: \"lora:12.345679\"");
     store_dora(in_work("dora.safetensors"));
     o = RUN(QUICK, "--lora", (char *)in_work("dora.safetensors"), "-o", again);
     CHECK_MESSAGE(o.code == 0 && !same_pixels(plain, again) && strstr(o.err, "LoRA dora is DoRA, which is merged"),
@@ -738,6 +741,8 @@ static void test_loras(void) {
         RUN("-m", MODEL, "-p", "x <lora:lora:1:0.5>", "--lora-dir", "tests/fixtures/lora_pixart_sigma"), 2,
         "<lora:lora:1:0.5> in the prompt: a LoRA has one weight here, for the transformer and for text encoders "
         "alike; write <lora:lora:0.8>");
+    check_refusal(RUN("-m", MODEL, "-p", "x <lora:no:1>", "--lora-dir", "tests/fixtures/lora_pixart_sigma"), 2,
+                  "<lora:no> in the prompt: there is no such file");
     check_refusal(RUN("-m", MODEL, "-p", "x <lora:lora:unet=1>", "--lora-dir", "tests/fixtures/lora_pixart_sigma"), 2,
                   "<lora:lora:unet=1> in the prompt: a LoRA has one weight here");
     snprintf(text, sizeof text, "%s:1:0.5:16", lora);
