@@ -56,6 +56,7 @@ static int set_option(options *o, const char *where, const char *name, const cha
     value = kept_text(value);
     if (!value) return complain(EXIT_MEMORY, "out of memory");
     *option_text(o, entry) = value;
+    if (option_text(o, entry) == &o->lora) o->lora_count = 0; /* in place of those of the command line */
     return EXIT_GOOD;
 }
 
@@ -85,6 +86,30 @@ static json_t *read_json(const char *text, size_t size, size_t flags, json_error
     return value;
 }
 
+/* The texts of an array for an option that may be repeated. */
+static int set_list(options *o, const char *where, const char *name, const json_t *list) {
+    const char *between = same_word(name, "lora") ? ";" : same_word(name, "ref_image") ? "|" : NULL;
+    parameter_text all = {0};
+    const json_t *value;
+    size_t i;
+    int code = EXIT_GOOD;
+    json_array_foreach(list, i, value) {
+        const char *text = json_string_value(value);
+        if (!text || !between) break;
+        json_raw(&all, i ? between : "");
+        json_raw(&all, text);
+    }
+    if (!i || i < json_array_size(list))
+        code = complain(EXIT_USAGE,
+                        "%s\"%s\" must be a text, a number, true or false; \"lora\" and \"ref_image\" may be "
+                        "lists of texts",
+                        where, name);
+    else
+        code = all.at ? set_option(o, where, name, all.at) : complain(EXIT_MEMORY, "out of memory");
+    free(all.at);
+    return code;
+}
+
 /* One member of a line: its value as the command line would have it. */
 static int set_member(options *o, const char *where, const char *name, const json_t *value) {
     char digits[40];
@@ -98,7 +123,7 @@ static int set_member(options *o, const char *where, const char *name, const jso
         snprintf(digits, sizeof digits, "%.9g", json_real_value(value));
         return set_option(o, where, name, digits);
     }
-    return complain(EXIT_USAGE, "%s\"%s\" must be a text, a number, true or false", where, name);
+    return set_list(o, where, name, value);
 }
 
 /* A line of JSON, over the options of the command line. "id" goes into what is told about the line. */
@@ -181,6 +206,8 @@ static int make_batch(app *a) {
         code = complain(EXIT_USAGE, "--prompt: the lines of --batch are the prompts; leave it out");
     first = tell_failure(a, code);
     if (!code) behind = read_batch_line(from, lines[0], &next_wrong);
+    if (behind && strncmp(behind, "\xef\xbb\xbf", 3) == 0) /* editors on Windows begin files so */
+        memmove(behind, behind + 3, strlen(behind + 3) + 1);
     for (; !code && !caught_signal && behind;
          behind = from_pipe ? read_batch_line(from, lines[0], &next_wrong) : behind) {
         parameter_text entry = {0};

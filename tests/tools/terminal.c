@@ -676,6 +676,16 @@ static void test_batches(void) {
               holds("large.png", "a \" 1234567890123456789012"));
         CHECK(holds("said", "dit: --batch, line 3: --seed '18446744073709551616'"));
         CHECK(holds("said", "dit: --batch, line 4: this is no object of JSON"));
+        CHECK(
+            shell(
+                "L=%s/../lora_pixart_sigma/lora; printf '\\357\\273\\277{\"prompt\":\"x\",\"lora\":\"'$L':5\",\"output\":"
+                "\"five.png\"}\n{\"prompt\":\"x\",\"lora\":[\"'$L':2\",\"'$L':3\"],\"output\":\"two.png\"}\n"
+                "{\"prompt\":\"x\",\"output\":\"one.png\"}\n{\"prompt\":\"x\",\"lora\":[]}\n{\"lora\":[7]}' "
+                "| $DIT --lora $L --batch - -q",
+                model) == 2); /* a line's LoRAs are in place of those of the command line */
+        CHECK(holds("five.png", "LoRA: \"lora:5\"") && holds("two.png", "LoRA: \"lora:2; lora:3\"") &&
+              holds("one.png", "LoRA: \"lora:1\""));
+        CHECK(holds("said", "line 4: \"lora\" must be") && holds("said", "line 5: \"lora\" must be"));
     }
     CHECK(shell("printf 'a fox\\na hare\\n' | $DIT --batch - -q --latent-out lt.st -o latent.png; code=$?; "
                 "$DIT -p 'a fox' -q --latent-out lt2.st -o latent2.png && cmp lt.st lt2.st && exit $code") == 2);
