@@ -279,8 +279,9 @@ static int make_clip(app *a, uint32_t i) {
         code = complain(strstr(a->clip.why, "memory") ? EXIT_MEMORY : EXIT_OUTPUT, "cannot write %s: %s", told,
                         a->clip.why);
     }
-    numbered = a->clip.kind == CLIP_PNGS && frames > 1 && clip_number_path(path, 0, begin, sizeof begin) &&
+    numbered = a->clip.kind == CLIP_PNGS && clip_number_path(path, 0, begin, sizeof begin) &&
                clip_number_path(path, frames - 1, end, sizeof end);
+    if (numbered && frames == 1) told = begin, numbered = false;
     a->clip.path = NULL;
     free(text);
     if (first || code) return code;

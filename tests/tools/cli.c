@@ -1512,6 +1512,9 @@ static void test_usual_clip(void) {
     snprintf(numbered, sizeof numbered, "%s", in_work("usual/%d.png"));
     o = RUN(QUICK_CLIP, "-o", numbered);
     if (CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err)) check_usual_clip(numbered);
+    snprintf(numbered, sizeof numbered, "%s", in_work("single-%d.png"));
+    o = RUN("-m", CLIPS, "-p", "a fox", "--steps", "2", "-W", "48", "-H", "32", "--frames", "1", "-o", numbered);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "single-1.png  1 frame, "), "%s", o.out);
 }
 
 /* Last latents as the noise of another clip. */
