@@ -422,7 +422,17 @@ static const struct {
     {"", "--taesd-preview-only", "--taesd makes previews alone where there is an autoencoder; leave it out"},
     {"", "--lora-apply-mode|--lora-scale",
      "--lora FILE:0.8 has the weight; --lora-merge adds it to the model's weights"},
-    {"", "--upscale-model", "nothing is scaled up; ask for the size with -W and -H"},
+    {"", "--upscale-model|--upscale-repeats|--hires|--hires-scale|--hires-upscaler|--hires-steps|--enable-hr",
+     "nothing is scaled up; ask for the size with -W and -H"},
+    {"", "--prompt-file|--negative-prompt-file", "--batch FILE has a prompt a line, --prompt \"$(cat FILE)\" is one"},
+    {"", "--output-begin-idx", "numbers begin with 1, where --output DIR/%03d.png has them"},
+    {"", "--stream-layers|--auto-fit", "--weight-budget 4G streams what is beyond it"},
+    {"", "--mmap|--eager-load|--diffusion-conv-direct|--vae-conv-direct|--force-sdxl-vae-conv-scale",
+     "dit loads and computes as the device and the model need it; leave it out"},
+    {"", "--vae-tile-overlap|--vae-relative-tile-size|--extra-tiling-args|--temporal-tiling",
+     "--vae-tile-size N makes tiles of N pixels, which overlap by themselves"},
+    {"", "--sampler-rng", "--rng is the sampler's, too"},
+    {"", "--prediction|--timestep-shift", "the model's files tell what it predicts; --flow-shift moves its steps"},
 };
 
 static int unknown_argument(const char *name) {
