@@ -270,7 +270,7 @@ static bool take_edits(exchange *e) {
             memset(f, 0, sizeof *f);
             continue;
         }
-        value = json_string((const char *)f->bytes); /* NULL where it is no UTF-8 */
+        value = strlen((char *)f->bytes) == f->size ? json_string((char *)f->bytes) : NULL; /* NULL: it is no UTF-8 */
         for (k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
             const double number = strtod((const char *)f->bytes, &end);
             if (strcmp(numbers[k], f->name) != 0 || *end || end == (char *)f->bytes || !isfinite(number)) continue;

@@ -242,7 +242,11 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         const size_t part = *size;
         *size = 0;
         if (now() - e->begun > BODY_SECONDS || !take_bytes(e, part)) return MHD_NO;
-        if (e->form) return MHD_post_process(e->form, data, part) == MHD_YES ? MHD_YES : MHD_NO;
+        if (e->status) return MHD_YES; /* what is refused is read to its end */
+        if (e->form && MHD_post_process(e->form, data, part) != MHD_YES)
+            answer_error(e, strncmp(path, "/v1/", 4) == 0, 400, "the form is malformed, or has more than %d fields",
+                         MOST_FIELDS);
+        if (e->form) return MHD_YES;
         return grow_field(&e->body, data, part) ? MHD_YES : MHD_NO;
     }
     if (e->status) return send_answer(connection, e);

@@ -535,6 +535,23 @@ static void test_malformed(const served *s) {
     CHECK(says(get(s, "/"), 200, "<title>dit</title>"));
 }
 
+/* A form with too many fields, and a text that a byte of zero would cut. */
+static void test_forms(const served *s) {
+    static char form[20000];
+    char *p = form;
+    for (int i = 0; i < 70; i++)
+        p += sprintf(p, "--cut\r\nContent-Disposition: form-data; name=\"f%d\"\r\n\r\nx\r\n", i);
+    p += sprintf(p, "--cut--\r\n");
+    CHECK(
+        says(hear(request(s, "POST", "/v1/images/edits", FORM, form, (size_t)(p - form))), 400, "more than 64 fields"));
+    p = form + sprintf(form, "--cut\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nx.y\r\n");
+    *strchr(form, '.') = 0;
+    p = add_file(p, "image", "fox.png");
+    p += sprintf(p, "--cut--\r\n");
+    CHECK(says(hear(request(s, "POST", "/v1/images/edits", FORM, form, (size_t)(p - form))), 400,
+               "prompt is no text in UTF-8"));
+}
+
 static void test_foreign_host(const served *s) {
     static const char foreign[] = "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     int fd = dial(s);
@@ -878,6 +895,7 @@ int main(int argc, char **argv) {
     test_collage(&s);
     if (!strstr("browser client crowd", only) || !*only) {
         test_malformed(&s);
+        test_forms(&s);
         test_foreign_host(&s);
         test_slow(&s);
         test_leaving(&s);
