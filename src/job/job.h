@@ -897,8 +897,6 @@ DIT_INTERNAL uint64_t diti_job_load_bytes(uint32_t budget_us);
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 /* run.c: whether segments must run again, going back to the first of them, or an error where that does not help. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
-/* Frees what dit_status.rerun_op may point to. */
-DIT_INTERNAL void diti_reruns_free(dit_job *job);
 /* Ends the job's run. why: of an error, else NULL. */
 DIT_INTERNAL void diti_run_end(dit_job *job, dit_result result, const dit_error *why);
 /* Ends the job with this error, and returns its result. */
@@ -951,19 +949,49 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
 /* status.c: the answers to dit_job_get_counters and dit_job_shares, at the end of every call of the job's own thread: a
    call may replace the plans. */
 DIT_INTERNAL void diti_job_publish(dit_job *job);
+/* Frees what dit_status.rerun_op may point to. */
+DIT_INTERNAL void diti_reruns_free(dit_job *job);
 /* Adds the counts of all shares but the first, and what all have sent. */
 DIT_INTERNAL void diti_job_count_others(const dit_job *job, dit_counters *out);
 /* share.c */
 DIT_INTERNAL void diti_share_describe(const diti_share *share, dit_share *out);
-/* agree.c: what a job over several processes must have in common. To be called once for a job, when its split is
+/* terms.c: what a job over several processes must have in common */
+typedef enum diti_term {
+    DITI_TERM_DEVICES,
+    DITI_TERM_CHUNK,
+    DITI_TERM_MODEL,
+    DITI_TERM_MATRICES,
+    DITI_TERM_SPLIT,
+    DITI_TERM_WIDTH,
+    DITI_TERM_HEIGHT,
+    DITI_TERM_IMAGES,
+    DITI_TERM_FRAMES,
+    DITI_TERM_STEPS,
+    DITI_TERM_TEXT,
+    DITI_TERM_GUIDANCE,
+    DITI_TERM_CACHE,
+    DITI_TERM_PICTURES,
+    DITI_TERM_TILE,
+    DITI_TERMS
+} diti_term;
+
+/* A rank's letter. */
+typedef struct diti_terms {
+    uint32_t made;  /* 0: the call has failed before a plan was made, as the rank's last word says */
+    uint32_t lacks; /* bit i: device i of the process computes without halves */
+    uint64_t values[DITI_TERMS];
+} diti_terms;
+DIT_INTERNAL const char *diti_term_name(uint32_t term);
+DIT_INTERNAL void diti_terms_write(const dit_job *job, diti_terms *out);
+/* The terms of the run at hand, for diti_mesh_begin. */
+DIT_INTERNAL uint32_t diti_job_run_terms(const dit_job *job);
+/* agree.c. To be called once for a job, when its split is
    chosen, or (made is false) when its call has failed. */
 DIT_INTERNAL dit_result diti_job_tell_terms(dit_job *job, bool made, dit_error *err);
 /* DIT_OK: all ranks have told theirs, which fit, and the job is planned for F32 if some device has no F16; DIT_WORKING:
    they are awaited. */
 DIT_INTERNAL dit_result diti_job_agree(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_drop_terms(dit_job *job);
-/* The terms of the run at hand, for diti_mesh_begin. */
-DIT_INTERNAL uint32_t diti_job_run_terms(const dit_job *job);
 /* resume.c: split jobs that go on without a device */
 /* Loads what that needs on the second device, before there are other shares. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);

@@ -171,14 +171,6 @@ static dit_result diti_run_count_retry(diti_share *share, const diti_verdict *ve
                             diti_share_is_step(share, verdict->segment) ? share->job->request.shape.steps : 0, err);
 }
 
-DIT_INTERNAL void diti_reruns_free(dit_job *job) {
-    while (job->reruns) {
-        diti_rerun *rerun = job->reruns;
-        job->reruns = rerun->before;
-        diti_free(&job->env, rerun);
-    }
-}
-
 /* Tells the log that a share goes back, and the job's status where it is the first one. */
 static void diti_run_log_rerun(diti_share *share, const diti_verdict *verdict) {
     dit_job *job = share->job;

@@ -51,6 +51,14 @@ DIT_INTERNAL void diti_job_publish(dit_job *job) {
     job->plans_changed = false;
 }
 
+DIT_INTERNAL void diti_reruns_free(dit_job *job) {
+    while (job->reruns) {
+        diti_rerun *rerun = job->reruns;
+        job->reruns = rerun->before;
+        diti_free(&job->env, rerun);
+    }
+}
+
 DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
     dit_job *shared = (dit_job *)(uintptr_t)job;
     if (!out) return;

@@ -7,11 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
-#ifdef __APPLE__
-#include <util.h>
-#else
 #include <pty.h>
-#endif
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/stat.h>
