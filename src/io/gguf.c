@@ -315,8 +315,10 @@ static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
     for (i = 0; i < count; i++) {
         DITI_TRY(diti_gguf_tensor(gguf, alignment));
     }
-    return diti_checkpoint_place(gguf->checkpoint, first, (gguf->at + alignment - 1) / alignment * alignment,
-                                 gguf->err);
+    DITI_TRY(
+        diti_checkpoint_place(gguf->checkpoint, first, (gguf->at + alignment - 1) / alignment * alignment, gguf->err));
+    for (; first < gguf->checkpoint->tensor_count; first++) diti_iq4_name(&gguf->checkpoint->tensors[first]);
+    return DIT_OK;
 }
 
 /* --- the file --- */

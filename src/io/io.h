@@ -63,6 +63,7 @@ typedef struct diti_stored_tensor {
     const uint64_t *strides;
     const struct diti_nunchaku_tensor *made; /* not NULL: diti_checkpoint_read makes its bytes of nunchaku's tensors */
     const struct diti_nvfp4_pair *nvfp4;     /* not NULL: it makes them of ComfyUI's values and scales */
+    uint32_t iq4; /* not 0: it makes Q8_0 of IQ4_NL or IQ4_XS, whose blocks have so many values */
     uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
@@ -177,6 +178,12 @@ typedef struct diti_nvfp4_pair {
 DIT_INTERNAL dit_result diti_nvfp4_name(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, dit_error *err);
 DIT_INTERNAL dit_result diti_nvfp4_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                         uint64_t offset, unsigned char *out, size_t size, dit_error *err);
+
+/* --- inside the room: IQ4_NL and IQ4_XS (iq4.c), which are read as Q8_0 --- */
+/* For a tensor of any type, when its place in the file is known. */
+DIT_INTERNAL void diti_iq4_name(diti_stored_tensor *tensor);
+DIT_INTERNAL dit_result diti_iq4_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                      uint64_t offset, unsigned char *out, size_t size, dit_error *err);
 
 /* --- low-rank parts and smoothing: a matrix NAME may have these beside it, and y = (x / NAME_smooth) NAME^T + (x
    NAME_lora_down^T) NAME_lora_up^T then (docs/quantized.md). --- */
