@@ -1,4 +1,4 @@
-/* What several processes must ask for alike, since their plans and exchanges come from it: the terms of a job. agree.c
+/* The terms of a job: several processes must ask for them alike, since plans and exchanges come from them. agree.c
    sends and compares all of them when a job is made. The first word of a run (beats.c) carries those that a restart may
    change, in 24 bits, so that no restart waits for letters. */
 #include "job/job.h"
