@@ -102,6 +102,7 @@ static bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix,
 static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoint, const char *prefix) {
     const diti_stored_tensor *table =
         diti_model_find(checkpoint, prefix, "text_model.embeddings.token_embedding.weight");
+    if (!table) table = diti_model_find(checkpoint, prefix, "embeddings.token_embedding.weight");
     if (!table) table = diti_model_find(checkpoint, prefix, "token_embedding.weight");
     return table && table->rank == 2 && table->shape[1] > 768 ? DITI_ENCODER_CLIP_G : DITI_ENCODER_CLIP_L;
 }
@@ -137,6 +138,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
         diti_part_has(checkpoint, prefix, "blocks.0.pos_embedding.embedding.weight"))
         return DITI_ENCODER_T5;
     if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
+        diti_part_has(checkpoint, prefix, "embeddings.token_embedding.weight") ||
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
     if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;

@@ -18,7 +18,8 @@ struct diti_clip {
     diti_clip_block *blocks;
 };
 
-/* ---- key table: names asked for are transformers'; OpenCLIP calls them so ---- */
+/* ---- key tables: names asked for are those of transformers before 5; OpenCLIP calls them so, and newer transformers
+   leave the beginning out where there is no projection ---- */
 
 static const char *const diti_clip_open_keys[][2] = {
     {"text_model.embeddings.token_embedding", "token_embedding"},
@@ -43,6 +44,13 @@ static const diti_key_table diti_clip_open_names[DITI_KEY_TABLES] = {
     {NULL, NULL, NULL, 0},
 };
 
+static const diti_key_table diti_clip_bare_names[DITI_KEY_TABLES] = {
+    {"text_model.", "", NULL, 0},
+    {NULL, "", NULL, 0},
+};
+
+static bool diti_clip_is_open(const diti_loader *loader) { return loader->user == (const void *)diti_clip_open_names; }
+
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
 DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err) {
@@ -66,9 +74,8 @@ static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) 
         {offsetof(diti_clip_config, columns), "text_model.embeddings.token_embedding.weight", 1},
         {offsetof(diti_clip_config, positions), "text_model.embeddings.position_embedding.weight", 0},
         {offsetof(diti_clip_config, hidden), "text_model.encoder.layers.0.mlp.fc1.weight", 0}};
-    bool open = loader->rename != NULL;
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->projected = diti_loader_dimension(loader, "text_projection.weight", open ? 1 : 0);
+    config->projected = diti_loader_dimension(loader, "text_projection.weight", diti_clip_is_open(loader) ? 1 : 0);
 }
 
 static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *json, diti_clip_config *config,
@@ -114,14 +121,14 @@ DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_conf
     uint32_t i, d = config->columns, hidden = config->hidden;
     diti_loader_scope(loader, "%s.encoder.layers.%u.", tower, (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
-    if (loader->rename) { /* one matrix already */
+    if (diti_clip_is_open(loader)) { /* one matrix already */
         block->qkv.count = 1;
         diti_load_linear(loader, &block->qkv.layers[0].weight, 3 * d, d, "self_attn.in_proj_weight");
         diti_load_vector(loader, &block->qkv.layers[0].bias, 1, 3 * d, "self_attn.in_proj_bias");
     } else {
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     }
-    for (i = 0; i < 3 && loader->rename; i++)
+    for (i = 0; i < 3 && diti_clip_is_open(loader); i++)
         diti_loader_alias(loader, &block->qkv.layers[0].weight, i * d, d, qkv[i], 0, d, DITI_NAMES_ALL);
     diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
     diti_load_norm(loader, &block->norm2, d, "layer_norm2");
@@ -138,7 +145,7 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
     for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, config, &clip->blocks[i], "text_model", i);
     diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
     if (!config->projected) return;
-    if (loader->rename)
+    if (diti_clip_is_open(loader))
         diti_load_transposed(loader, &clip->projection, config->projected, d, "text_projection.weight");
     else
         diti_load_linear(loader, &clip->projection, config->projected, d, "text_projection.weight");
@@ -165,7 +172,10 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
     diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result;
-    if (!diti_component_has(&from, "text_model.final_layer_norm.weight")) from.keys = diti_clip_open_names;
+    if (diti_component_has(&from, "final_layer_norm.weight"))
+        from.keys = diti_clip_bare_names;
+    else if (!diti_component_has(&from, "text_model.final_layer_norm.weight"))
+        from.keys = diti_clip_open_names;
     result = diti_component_load(&kind, &from, &component, err);
     *out = (diti_clip *)(void *)component;
     return result;

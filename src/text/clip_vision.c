@@ -65,10 +65,14 @@ static void diti_clip_vision_load_all(diti_component *component, diti_loader *lo
     diti_loader_scope(loader, "%s", "");
 }
 
+/* Newer transformers leave the beginning of names out where there is no projection. */
+static const diti_key_table diti_clip_vision_bare_names[DITI_KEY_TABLES] = {{"vision_model.", "", NULL, 0}};
+
 DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix) {
     char name[200];
-    return diti_format(name, sizeof name, "%svision_model.embeddings.patch_embedding.weight", prefix) &&
-           diti_checkpoint_find(checkpoint, name);
+    return (diti_format(name, sizeof name, "%svision_model.embeddings.patch_embedding.weight", prefix) &&
+            diti_checkpoint_find(checkpoint, name)) ||
+           (diti_format(name, sizeof name, "%spre_layrnorm.weight", prefix) && diti_checkpoint_find(checkpoint, name));
 }
 
 DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
@@ -80,7 +84,9 @@ DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_en
         diti_clip_vision_read, diti_clip_vision_load_all, NULL};
     diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
-    dit_result result = diti_component_load(&kind, &from, &component, err);
+    dit_result result;
+    if (diti_component_has(&from, "pre_layrnorm.weight")) from.keys = diti_clip_vision_bare_names;
+    result = diti_component_load(&kind, &from, &component, err);
     *out = (diti_clip_vision *)(void *)component;
     return result;
 }

@@ -18,7 +18,11 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
 static const char *diti_rename_by(const diti_key_table *table, const char *name, char *out, size_t size) {
     size_t skip = table->before ? strlen(table->before) : 0, used = 0;
     const char *rest = name;
-    if (!table->pairs) return table->after && diti_format(out, size, "%s%s", table->after, name) ? out : NULL;
+    if (!table->pairs) /* one beginning for another */
+        return table->after && (!skip || strncmp(name, table->before, skip) == 0) &&
+                       diti_format(out, size, "%s%s", table->after, name + skip)
+                   ? out
+                   : NULL;
     if (table->before) {
         rest = strncmp(name, table->before, skip) == 0 ? strchr(name + skip, '.') : NULL;
         if (!rest ||

@@ -1,8 +1,10 @@
 /* CLIP text encoders: states, pooled prompts, each layer alone on the recorded input; then the same weights under
-   OpenCLIP's names, which must give the same. */
+   OpenCLIP's names and under those of transformers 5, which must give the same. */
 #ifndef GOLDEN_CLIP_H
 #define GOLDEN_CLIP_H
+#include "golden_renamed.h"
 #include "golden_text.h"
+#include "job/job.h"
 #include "model_files.h"
 
 static inline bool golden_is_clip(const golden_folder *folder) {
@@ -202,11 +204,24 @@ static inline void golden_run_clip_open(golden *g, const golden_folder *folder, 
     bytes_free(&file);
 }
 
+static inline void golden_run_clip_bare(golden *g, const golden_folder *folder, const diti_checkpoint *weights) {
+    static const char *const pairs[][2] = {{"text_model.", ""}};
+    const golden_renamed to = {"", pairs, 1, false};
+    bytes file;
+    diti_checkpoint *bare = golden_open_renamed(g, weights, &to, &file);
+    golden_require(g, bare && diti_encoder_kind_of(bare, "") == diti_encoder_kind_of(weights, ""),
+                   "transformers 5's form is known");
+    if (bare) golden_run_clip_file(g, folder, bare, "");
+    diti_checkpoint_close(bare);
+    bytes_free(&file);
+}
+
 static inline void golden_run_clip(golden *g, const golden_folder *folder) {
     diti_checkpoint *weights = golden_open_weights(g, folder);
     if (golden_require(g, weights != NULL, "weights can be opened") && golden_open_device(g)) {
         golden_run_clip_file(g, folder, weights, "");
         golden_run_clip_open(g, folder, weights);
+        golden_run_clip_bare(g, folder, weights);
     }
     diti_checkpoint_close(weights);
 }
