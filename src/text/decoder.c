@@ -17,19 +17,20 @@ typedef struct diti_decoder_block {
     diti_weight last_norm;      /* [d]; Gemma 2: norms what the feed-forward says */
 } diti_decoder_block;
 
+#define DITI_DECODER_LAYERS 1024u
 typedef struct diti_decoder_config {
     uint32_t columns, vocabulary; /* columns: d */
     uint32_t layers, needed;      /* layers of the model, and those before the last state that is wanted */
     uint32_t heads, kv_heads, head_dim, hidden, q_rows, kv_rows;
-    uint32_t window;         /* keys that a windowed layer sees; 0: all */
-    uint32_t window_every;   /* layers 0, n, 2n, ... are windowed */
-    float eps, theta, scale; /* scale: of scores */
-    float cap;               /* scores are cap * tanh(score / cap); 0: as they are */
-    float embedding_scale;   /* 0: 1 */
-    bool head_norms, biased; /* Qwen3; Qwen2.5 */
-    bool four_norms;         /* Gemma 2 */
-    bool offset_norms;       /* weights of norms are stored minus 1 */
-    bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
+    uint32_t window;                             /* keys that a windowed layer sees; 0: all */
+    uint32_t windowed[DITI_DECODER_LAYERS / 32]; /* bit k % 32 of k / 32: layer k is one */
+    float eps, theta, scale;                     /* scale: of scores */
+    float cap;                                   /* scores are cap * tanh(score / cap); 0: as they are */
+    float embedding_scale;                       /* 0: 1 */
+    bool head_norms, biased;                     /* Qwen3; Qwen2.5 */
+    bool four_norms;                             /* Gemma 2 */
+    bool offset_norms;                           /* weights of norms are stored minus 1 */
+    bool interleaved; /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
     bool weaves;          /* Qwen3-VL: these take turns, as far as each has pairs */
@@ -172,6 +173,22 @@ static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_c
                          "not known for a language model, only silu and gelu_pytorch_tanh");
 }
 
+/* Layers are windowed as layer_types says, or else as models of their kind have it: every other one of Gemma 2, Qwen's
+   from max_window_layers on where use_sliding_window asks for it, all of Mistral's. */
+static void diti_decoder_read_windows(diti_settings *settings, diti_decoder_config *config) {
+    bool qwen = config->head_norms || config->biased;
+    double first = diti_setting_number(settings, "max_window_layers", qwen ? 28 : 0, 0, DITI_DECODER_LAYERS);
+    const diti_json *types = diti_setting(settings, "layer_types"), *type = types ? types->first : NULL;
+    uint32_t i;
+    if (!diti_setting_bool(settings, "use_sliding_window", !qwen)) return;
+    config->window = diti_setting_size(settings, "sliding_window", config->window, 1u << 30);
+    for (i = 0; i < config->layers && i < DITI_DECODER_LAYERS; i++, type = type ? type->next : NULL) {
+        bool windowed = type ? type->kind == DITI_JSON_STRING && diti_equal(type->text, "sliding_attention")
+                             : (!qwen || i >= first) && (!config->four_norms || i % 2 == 0);
+        if (windowed) config->windowed[i / 32] |= 1u << i % 32;
+    }
+}
+
 #define DITI_DECODER_PICTURE 151655 /* <|image_pad|> */
 
 /* The values that published models have where neither config.json nor metadata says them. */
@@ -232,10 +249,9 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
     config->picture = (int32_t)diti_json_number(json, "image_token_id", DITI_DECODER_PICTURE);
     scalar = diti_setting_number(&settings, "query_pre_attn_scalar", config->head_dim, 1e-3, 1e6);
     config->scale = (float)(1.0 / sqrt(scalar));
+    if (diti_json_get(settings.object, "attn_logit_softcapping")) config->cap = 0; /* null: none */
     config->cap = (float)diti_setting_number(&settings, "attn_logit_softcapping", config->cap, 0, 1e6);
-    if (diti_setting_bool(&settings, "use_sliding_window", true))
-        config->window = diti_setting_size(&settings, "sliding_window", config->window, 1u << 30);
-    config->window_every = config->four_norms ? 2 : 1;
+    diti_decoder_read_windows(&settings, config);
     return settings.result;
 }
 
@@ -257,6 +273,9 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: heads of %u channels are not known for a language model, only multiples of 4 up to 256",
                          file, (unsigned)config->head_dim);
+    if (config->layers > DITI_DECODER_LAYERS)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a language model of %u layers is not known, at most %u",
+                         file, (unsigned)config->layers, DITI_DECODER_LAYERS);
     if (diti_checkpoint_find(loader->checkpoint, "rope_freqs.weight"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: rotations that are stretched (rope_freqs.weight) are not known for a text encoder", file);
@@ -526,7 +545,7 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
 /* ---- the graph ---- */
 
 static bool diti_decoder_windowed(const diti_decoder_config *config, const diti_encoder_use *use, uint32_t index) {
-    return config->window && config->window < use->tokens && index % config->window_every == 0;
+    return config->window && config->window < use->tokens && (config->windowed[index / 32] >> index % 32 & 1u);
 }
 
 static void diti_decoder_inputs(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {

@@ -275,6 +275,44 @@ static inline void golden_run_decoder_renamed(golden *g, const golden_folder *fo
     }
 }
 
+/* config.json says which layers see a window of keys, w, and how scores are capped. */
+static inline void golden_run_decoder_windows(golden *g, const golden_folder *folder, const diti_checkpoint *weights) {
+    static const struct {
+        const char *folder, *says, *layers;
+        float cap;
+    } cases[] = {
+        {"gemma2_text", "\"head_dim\": 16, \"sliding_window\": 8", "w-w", 50},
+        {"gemma2_text",
+         "\"head_dim\": 16, \"sliding_window\": 8, \"attn_logit_softcapping\": null, "
+         "\"layer_types\": [\"full_attention\", \"sliding_attention\", \"sliding_attention\"]",
+         "-ww", 0},
+        {"qwen2_text", "\"head_dim\": 8, \"sliding_window\": 8", "---", 0},
+        {"qwen2_text", "\"head_dim\": 8, \"sliding_window\": 8, \"use_sliding_window\": true", "---", 0},
+        {"qwen2_text", "\"head_dim\": 8, \"sliding_window\": 8, \"use_sliding_window\": true, \"max_window_layers\": 1",
+         "-ww", 0},
+        {"mistral_text", "\"head_dim\": 16, \"sliding_window\": 8", "www", 0},
+    };
+    diti_encoder_use use = DITI_ZERO;
+    size_t i;
+    use.tokens = 9;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        diti_decoder *decoder = NULL;
+        diti_json *json = NULL;
+        dit_error err = DITI_ZERO;
+        char text[256], layers[8] = "";
+        uint32_t k;
+        if (!diti_equal(cases[i].folder, folder->name)) continue;
+        diti_format(text, sizeof text, "{%s}", cases[i].says);
+        if (diti_json_parse(&g->env, text, strlen(text), "config.json", &json, &err) >= 0)
+            diti_decoder_load(golden_shared.device, &g->env, json, weights, "", NULL, &decoder, &err);
+        for (k = 0; decoder && k < 3; k++) layers[k] = "-w"[diti_decoder_windowed(&decoder->config, &use, k)];
+        golden_require(g, decoder && diti_equal(layers, cases[i].layers) && decoder->config.cap == cases[i].cap,
+                       "%s: windows %s, not %s %s", cases[i].says, layers, cases[i].layers, err.message);
+        diti_decoder_destroy(decoder);
+        diti_json_free(&g->env, json);
+    }
+}
+
 /* The vocabulary inside a GGUF says what the tokenizer's own files say. */
 static inline void golden_run_decoder_words(golden *g, const diti_checkpoint *weights) {
     static const char path[] = "tests/fixtures/tokenizers/qwen2/golden.json";
@@ -304,6 +342,7 @@ static inline void golden_run_decoder(golden *g, const golden_folder *folder) {
         if (i) golden_run_decoder_words(g, weights);
         if (diti_equal(folder->name, "qwen3_text")) golden_run_decoder_renamed(g, folder, weights);
         if (diti_equal(folder->name, "mistral_text")) golden_run_decoder_llama(g, folder, weights);
+        if (i == 0) golden_run_decoder_windows(g, folder, weights);
         diti_checkpoint_close(weights);
     }
 }
