@@ -78,6 +78,8 @@ static const char *const diti_decoder_gemma_block_keys[][2] = {
     {"self_attn.q_proj", "attn_q"},
     {"self_attn.k_proj", "attn_k"},
     {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
     {"self_attn.o_proj", "attn_output"},
     {"post_attention_layernorm", "post_attention_norm"},
     {"pre_feedforward_layernorm", "ffn_norm"},
@@ -256,7 +258,12 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
 }
 
 static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_config *config, dit_error *err) {
+    static const char *const foreign[] = {"self_attn.o_proj.bias", "mlp.gate_proj.bias", "mlp.up_proj.bias",
+                                          "mlp.down_proj.bias"};
     const char *file = diti_checkpoint_name(loader->checkpoint);
+    const diti_stored_tensor *tensor;
+    char name[64];
+    size_t i;
     if (!config->columns || !config->q_rows || !config->kv_rows || !config->hidden || !config->layers)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not a language model that dit knows: %s is missing or has an impossible shape", file,
@@ -276,6 +283,19 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
     if (config->layers > DITI_DECODER_LAYERS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a language model of %u layers is not known, at most %u",
                          file, (unsigned)config->layers, DITI_DECODER_LAYERS);
+    if (config->head_norms && config->four_norms)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Gemma 3, whose layers norm heads and rotate by two thetas, is not known as a text "
+                         "encoder; Gemma 2 is",
+                         file);
+    for (i = 0; i < DITI_COUNT(foreign); i++) {
+        diti_format(name, sizeof name, "layers.0.%s", foreign[i]);
+        tensor = diti_loader_find(loader, name);
+        if (tensor)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "%s: a language model with biases where no text encoder that dit knows has them (%s)",
+                             file, tensor->name);
+    }
     if (diti_checkpoint_find(loader->checkpoint, "rope_freqs.weight"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: rotations that are stretched (rope_freqs.weight) are not known for a text encoder", file);

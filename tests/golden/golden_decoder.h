@@ -313,6 +313,38 @@ static inline void golden_run_decoder_windows(golden *g, const golden_folder *fo
     }
 }
 
+/* Tensors that other language models have are no mistake to be passed over. */
+static inline void golden_run_decoder_foreign(golden *g, const golden_folder *folder, const diti_checkpoint *weights) {
+    static const char *const cases[][2][2] = {
+        {{"layers.2.input_layernorm.weight", "layers.0.self_attn.q_norm.weight"}, {"gemma2_text", "Gemma 3"}},
+        {{"layers.2.input_layernorm.weight", "layers.0.self_attn.o_proj.bias"},
+         {"qwen2_text", "0.self_attn.o_proj.bias"}},
+        {{"layers.2.input_layernorm.weight", "layers.0.mlp.down_proj.bias"}, {"mistral_text", "0.mlp.down_proj.bias"}},
+    };
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        golden_renamed to = {"", &cases[i][0], 1, false};
+        diti_taps taps = {1, 0, {1}, false};
+        diti_load_options options = DITI_ZERO;
+        diti_decoder *decoder = NULL;
+        diti_checkpoint *open;
+        bytes file = {0};
+        dit_error err = DITI_ZERO;
+        options.taps = &taps;
+        if (!diti_equal(cases[i][1][0], folder->name)) continue;
+        open = golden_open_renamed(g, weights, &to, &file);
+        golden_require(g,
+                       open &&
+                           diti_decoder_load(golden_shared.device, &g->env, folder->config, open, "", &options,
+                                             &decoder, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+                           strstr(err.message, cases[i][1][1]),
+                       "%s is refused: %s", cases[i][1][1], err.message);
+        diti_decoder_destroy(decoder);
+        diti_checkpoint_close(open);
+        bytes_free(&file);
+    }
+}
+
 /* The vocabulary inside a GGUF says what the tokenizer's own files say. */
 static inline void golden_run_decoder_words(golden *g, const diti_checkpoint *weights) {
     static const char path[] = "tests/fixtures/tokenizers/qwen2/golden.json";
@@ -343,6 +375,7 @@ static inline void golden_run_decoder(golden *g, const golden_folder *folder) {
         if (diti_equal(folder->name, "qwen3_text")) golden_run_decoder_renamed(g, folder, weights);
         if (diti_equal(folder->name, "mistral_text")) golden_run_decoder_llama(g, folder, weights);
         if (i == 0) golden_run_decoder_windows(g, folder, weights);
+        if (i == 0) golden_run_decoder_foreign(g, folder, weights);
         diti_checkpoint_close(weights);
     }
 }
