@@ -139,8 +139,10 @@ typedef struct diti_bpe_pattern {
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define DITI_BPE_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define DITI_BPE_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define DITI_BPE_CLIP "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"
 static const diti_bpe_pattern diti_bpe_patterns[] = {
-    {DITI_TOKENIZER_CLIP, 1, 0, "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"},
+    {DITI_TOKENIZER_CLIP, 1, 0, DITI_BPE_CLIP},
+    {DITI_TOKENIZER_CLIP, 1, 0, "<\\|startoftext\\|>|<\\|endoftext\\|>|" DITI_BPE_CLIP}, /* transformers 5's */
     {DITI_TOKENIZER_BYTES, 1, 0, DITI_BPE_PATTERN("\\p{N}")},
     {DITI_TOKENIZER_BYTES, 3, 0, DITI_BPE_PATTERN("\\p{N}{1,3}")},
     {DITI_TOKENIZER_BYTES, 1, DITI_CLEAN_CASES,
