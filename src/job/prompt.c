@@ -2,13 +2,14 @@
    inputs of a plan, and encoders make texts of them there. One path for prompts of any length and of fixed length. */
 #include "job/job.h"
 
-/* --- text cleaning: the pipelines lower-case and strip the prompt (docs/models.md 3.2) --- */
+/* --- text cleaning --- */
 
-/* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
-static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
+/* A copy of prompt, cleaned and without white space at its ends; freed with diti_free. */
+static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, uint32_t rules, char **out,
+                                    dit_error *err) {
     diti_codes codes, middle;
     size_t length;
-    dit_result result = diti_clean(env, prompt, strlen(prompt), DITI_CLEAN_LOWER_SIGMA, &codes, err);
+    dit_result result = diti_clean(env, prompt, strlen(prompt), rules, &codes, err);
     *out = NULL;
     DITI_TRY(result);
     middle = codes;
@@ -21,6 +22,17 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
 
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model) {
     return model->transformer && model->transformer->traits.encodes_padding;
+}
+
+/* The pipeline's own cleaning: Wan's mends a prompt (docs/models.md 3.9), others lower-case it (3.2) or take it as it
+   is, 0. */
+static uint32_t diti_prompt_rules(const dit_model *model) {
+    const diti_chat *chat = model->encoders[0].chat;
+    if (model->transformer && model->transformer->traits.mends_prompts) return DITI_CLEAN_ENTITIES | DITI_CLEAN_QUOTES;
+    if (model->fixed_text || (chat && !(chat->rules & DITI_CHAT_LOWERS)) || diti_prompts_read_padding(model) ||
+        model->encoders[0].padding)
+        return 0;
+    return DITI_CLEAN_LOWER_SIGMA;
 }
 
 /* Encodes a prompt, and tells what does not fit, encoder by encoder. */
@@ -121,14 +133,11 @@ static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *sh
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
                                                 const diti_job_shape *shape, const char *prompt, uint32_t branch,
                                                 bool negative, diti_prompt_tokens *tokens, dit_error *err) {
-    const diti_chat *chat = model->encoders[0].chat;
+    uint32_t rules = diti_prompt_rules(model), i;
     dit_result result = DIT_OK;
     char *clean = NULL;
-    uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && (!chat || chat->rules & DITI_CHAT_LOWERS) && !diti_prompts_read_padding(model) &&
-        !model->encoders[0].padding)
-        result = diti_prompt_clean(env, prompt, &clean, err);
+    if (rules) result = diti_prompt_clean(env, prompt, rules, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * diti_encoder_room(encoder);

@@ -107,6 +107,7 @@ typedef struct diti_model_traits {
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
     bool encodes_padding;    /* encoders read the padding, and the transformer does not; prompts are not lower-cased */
+    bool mends_prompts;      /* entities of HTML and curled quotes in prompts become plain signs */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */

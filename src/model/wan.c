@@ -298,6 +298,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->expert_scheduler = pictures ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("12.0");
     traits->attends_padding = traits->masks_padding = true;
     traits->frame_steps = compact;
+    traits->mends_prompts = true;
 }
 
 static void diti_wan_load(diti_component *component, diti_loader *loader) {

@@ -37,8 +37,10 @@ typedef enum diti_clean_rule {
     DITI_CLEAN_LOWER = 8,        /* code by code, as the tokenizers library does */
     DITI_CLEAN_LOWER_SIGMA = 16, /* as Python does: a sigma that ends a word looks different */
     DITI_CLEAN_ACCENTS = 32,     /* NFD without nonspacing marks */
-    DITI_CLEAN_LAST = DITI_CLEAN_ACCENTS,
-    DITI_CLEAN_CASES = 64 /* no step: classes tell the case of letters */
+    DITI_CLEAN_ENTITIES = 64,    /* HTML's become what they stand for, twice */
+    DITI_CLEAN_QUOTES = 128,     /* curled ones become ' and " */
+    DITI_CLEAN_LAST = DITI_CLEAN_QUOTES,
+    DITI_CLEAN_CASES = 256 /* no step: classes tell the case of letters */
 } diti_clean_rule;
 #define DITI_PROMPT_LIMIT (16u << 20) /* bytes */
 /* Text (UTF-8; broken bytes become U+FFFD) after those steps, freed with diti_codes_free. */

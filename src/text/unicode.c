@@ -339,7 +339,91 @@ static void diti_lower_codes(const diti_unicode *unicode, const diti_codes *text
     }
 }
 
-/* --- the steps of a tokenizer's normaliser --- */
+/* --- HTML's entities, as far as prompts have them, in the way of Python's html.unescape --- */
+
+/* Numbers 128 to 159 mean Windows' signs. */
+static const uint16_t diti_entity_windows[32] = {0x20ac, 0x81,   0x201a, 0x192,  0x201e, 0x2026, 0x2020, 0x2021,
+                                                 0x2c6,  0x2030, 0x160,  0x2039, 0x152,  0x8d,   0x17d,  0x8f,
+                                                 0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014,
+                                                 0x2dc,  0x2122, 0x161,  0x203a, 0x153,  0x9d,   0x17e,  0x178};
+
+/* Some need no semicolon. */
+typedef struct diti_entity {
+    const char *name;
+    uint32_t code;
+} diti_entity;
+static const diti_entity diti_entities[] = {
+    {"amp", '&'},        {"lt", '<'},        {"gt", '>'},        {"quot", '"'},      {"nbsp", 0xa0},
+    {"apos;", '\''},     {"lsquo;", 0x2018}, {"rsquo;", 0x2019}, {"ldquo;", 0x201c}, {"rdquo;", 0x201d},
+    {"hellip;", 0x2026}, {"ndash;", 0x2013}, {"mdash;", 0x2014}};
+
+static uint32_t diti_entity_digit(uint32_t code, uint32_t base) {
+    uint32_t lower = code | 32;
+    if (code >= '0' && code <= '9') return code - '0';
+    return base == 16 && lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : base;
+}
+
+/* Codes behind "&#" that are a number; 0: none is there. */
+static size_t diti_entity_number(const diti_codes *text, size_t first, uint32_t *code) {
+    uint32_t base = first < text->count && (text->at[first] | 32) == 'x' ? 16 : 10, number = 0;
+    size_t at = first + (base == 16), digits = at;
+    for (; at < text->count && diti_entity_digit(text->at[at], base) < base; at++)
+        if (number <= 0x10ffff) number = number * base + diti_entity_digit(text->at[at], base);
+    if (at == digits) return 0;
+    *code = number >= 0x80 && number < 0xa0 ? diti_entity_windows[number - 0x80] : number;
+    if (!number || number > 0x10ffff || (number >= 0xd800 && number < 0xe000)) *code = 0xfffd;
+    return at - first;
+}
+
+/* Codes of the entity at a place, with its semicolon; 0: there is none. */
+static size_t diti_entity_length(const diti_codes *text, size_t first, uint32_t *code) {
+    size_t length = 0, i, k;
+    if (text->at[first] != '&' || first + 1 == text->count) return 0;
+    if (text->at[first + 1] == '#') {
+        length = diti_entity_number(text, first + 2, code);
+        if (!length) return 0;
+        length++;
+    }
+    for (i = 0; i < DITI_COUNT(diti_entities) && !length; i++) {
+        const char *name = diti_entities[i].name;
+        for (k = 0; name[k] && first + 1 + k < text->count && text->at[first + 1 + k] == (uint32_t)name[k];) k++;
+        if (name[k]) continue;
+        *code = diti_entities[i].code;
+        length = name[k - 1] == ';' ? k - 1 : k;
+    }
+    if (!length) return 0;
+    return 1 + length + (first + 1 + length < text->count && text->at[first + 1 + length] == ';');
+}
+
+static void diti_clean_entities_once(const diti_codes *text, diti_codes *out) {
+    size_t i = 0;
+    while (i < text->count) {
+        uint32_t code = text->at[i];
+        size_t length = diti_entity_length(text, i, &code);
+        diti_codes_put(out, code);
+        i += length ? length : 1;
+    }
+}
+
+/* --- the steps of a tokenizer's normaliser, and of pipelines before it --- */
+static void diti_clean_entities(const diti_codes *text, diti_codes *out) {
+    diti_codes once = DITI_ZERO;
+    once.env = text->env;
+    diti_clean_entities_once(text, &once);
+    out->failed = once.failed;
+    diti_clean_entities_once(&once, out);
+    diti_codes_free(&once);
+}
+
+static void diti_clean_quotes(const diti_codes *text, diti_codes *out) {
+    size_t i;
+    for (i = 0; i < text->count; i++) {
+        uint32_t code = text->at[i];
+        bool one = code == 0x2bc || (code >= 0x2018 && code <= 0x201b), two = code >= 0x201c && code <= 0x201f;
+        diti_codes_put(out, one ? '\'' : two ? '"' : code);
+    }
+}
+
 static void diti_clean_controls(const diti_unicode *unicode, const diti_codes *text, diti_codes *out) {
     size_t i;
     for (i = 0; i < text->count; i++) {
@@ -389,6 +473,8 @@ static void diti_clean_step(const diti_unicode *unicode, diti_clean_rule rule, c
     case DITI_CLEAN_LOWER: diti_lower_codes(unicode, text, false, out); break;
     case DITI_CLEAN_LOWER_SIGMA: diti_lower_codes(unicode, text, true, out); break;
     case DITI_CLEAN_ACCENTS: diti_clean_canonical(unicode, text, false, out); break;
+    case DITI_CLEAN_ENTITIES: diti_clean_entities(text, out); break;
+    case DITI_CLEAN_QUOTES: diti_clean_quotes(text, out); break;
     case DITI_CLEAN_CASES: break;
     }
 }
@@ -433,6 +519,7 @@ DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t
     if (length > DITI_PROMPT_LIMIT)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt is longer than %u bytes", DITI_PROMPT_LIMIT);
     diti_clean_read(text, length, &ascii, out);
+    if (rules & DITI_CLEAN_ENTITIES) ascii = false;
     if (!ascii) unicode = diti_unicode_create(env); /* ASCII never asks for a table */
     if (!ascii && !unicode) out->failed = true;
     diti_clean_run(unicode, rules, out);

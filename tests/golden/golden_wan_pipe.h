@@ -20,14 +20,21 @@ static inline float *golden_wan_pipe_image(golden_pipe *p, const char *name, dit
     return values;
 }
 
+/* The negative prompt is given as a web page writes it, which the pipeline reads as it was. */
 static inline void golden_wan_pipe_case(golden_pipe *p, const diti_json *call) {
-    const char *own = diti_json_string(call, "case", "");
+    const char *own = diti_json_string(call, "case", ""), *comma;
     dit_job_desc desc = DITI_ZERO;
     dit_image image = DITI_ZERO;
     dit_job *job = NULL;
-    char name[64];
+    char name[64], negative[128];
     float *pixels;
     golden_clips_desc(p, call, &desc);
+    comma = strchr(desc.negative_prompt, ',');
+    if (comma) {
+        diti_format(negative, sizeof negative, "%.*s&amp;#44;%s", (int)(comma - desc.negative_prompt),
+                    desc.negative_prompt, comma + 1);
+        desc.negative_prompt = negative;
+    }
     desc.guidance.low_scale = (float)diti_json_number(call, "guidance_scale_2", 0);
     diti_format(name, sizeof name, "%s.in.image01", own);
     pixels = golden_wan_pipe_image(p, name, &image);

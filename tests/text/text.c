@@ -143,6 +143,33 @@ static void test_unicode(const diti_env *env) {
     diti_json_free(env, golden);
 }
 
+/* --- what prompt_clean of diffusers' Wan makes of prompts, but for white space --- */
+static void test_mended(const diti_env *env) {
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"plain & simple, A&B", "plain & simple, A&B"},
+        {"it\u2019s a \u2018dog\u201b, \u201cgood\u201f \u02bc", "it's a 'dog', \"good\" '"},
+        {"a &lt;b&gt; &quot;c&quot; &apos;d&apos; &apos &amp", "a <b> \"c\" 'd' &apos &"},
+        {"&amp;lt; &amp;amp;lt; &ampere &ltr", "< &lt; &ere <r"},
+        {"&#39;&#x27;&#X27&#39 &#8217; &#146; &rsquo;&ldquo;", "'''' ' ' '\""},
+        {"&#0; &#xD800; &#99999999999; &#x110000", "\ufffd \ufffd \ufffd \ufffd"},
+        {"&# &#x &#; &; & &#xg &hellip;&ndash;&mdash", "&# &#x &#; &; & &#xg \u2026\u2013&mdash"},
+        {"\u732b&amp;\u72ac&#", "\u732b&\u72ac&#"},
+    };
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        diti_codes codes;
+        char *text = NULL;
+        size_t length;
+        CHECK(diti_clean(env, cases[i][0], strlen(cases[i][0]), DITI_CLEAN_ENTITIES | DITI_CLEAN_QUOTES, &codes,
+                         NULL) == DIT_OK &&
+              diti_codes_to_text(&codes, &text, &length, NULL) == DIT_OK);
+        CHECK_MESSAGE(diti_equal(text, cases[i][1]), "\"%s\" becomes \"%s\"", cases[i][0], text);
+        diti_free(env, text);
+        diti_codes_free(&codes);
+    }
+}
+
 /* --- what a folder's configuration changes --- */
 static diti_tokenizer *load_members(const diti_env *env, folder *files, dit_error *err) {
     dit_source source = folder_source(files);
@@ -980,6 +1007,7 @@ int main(void) {
     test_column(&env, T5_JSON "/words.json", T5_JSON "/golden.json", "words.json");
     test_column(&env, CLIP_JSON "/tokenizer.json", CLIP_JSON "/golden.json", "tokenizer.json");
     test_newer_clip(&env);
+    test_mended(&env);
     test_column(&env, BERT_JSON "/tokenizer.json", BERT_JSON "/golden.json", "tokenizer.json");
     test_golden_folder(&env, CLIP, CLIP "/golden.json");
     test_golden_folder(&env, BERT, BERT "/golden.json");
