@@ -35,6 +35,13 @@ static uint32_t diti_prompt_rules(const dit_model *model) {
     return DITI_CLEAN_LOWER_SIGMA;
 }
 
+static void diti_prompt_warn(const diti_env *env, const char *prompt) {
+    const char *unread = diti_prompt_unread(prompt);
+    if (unread)
+        diti_log(env, DITI_LOG_WARNING,
+                 "the prompt has %s, which A1111's web UI makes more of: here it is text like other", unread);
+}
+
 /* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
@@ -138,6 +145,8 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     if (!prompt) prompt = "";
     if (rules) result = diti_prompt_clean(env, prompt, rules, &clean, err);
+    for (i = 0; i < DITI_ENCODERS && !tokens[i].weights;) i++;
+    if (i < DITI_ENCODERS) diti_prompt_warn(env, prompt);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * diti_encoder_room(encoder);

@@ -146,6 +146,43 @@ DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text,
     return result;
 }
 
+/* --- what A1111 makes more of than weights --- */
+
+static bool diti_prompt_is_word(char c) {
+    return c == '_' || (uint8_t)c >= 0x80 || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
+
+/* Whether ": 0.5 " stands before text[end]. */
+static bool diti_prompt_is_timed(const char *text, size_t end) {
+    size_t digits = 0;
+    while (end && strchr(" \t\n", text[end - 1])) end--;
+    while (end && strchr("0123456789.", text[end - 1])) end--, digits++;
+    while (end && strchr(" \t\n", text[end - 1])) end--;
+    return digits && end && text[end - 1] == ':';
+}
+
+DIT_INTERNAL const char *diti_prompt_unread(const char *text) {
+    size_t i, depth = 0;
+    bool bars = false;
+    for (i = 0; text[i]; i++) {
+        bool begins = i == 0 || !diti_prompt_is_word(text[i - 1]);
+        if (begins && strncmp(text + i, "BREAK", 5) == 0 && !diti_prompt_is_word(text[i + 5])) return "BREAK";
+        if (text[i] == '\\' && text[i + 1]) {
+            i++;
+        } else if (text[i] == '[') {
+            depth++;
+            bars = false;
+        } else if (text[i] == '|') {
+            bars = true;
+        } else if (text[i] == ']' && depth) {
+            depth--;
+            if (bars) return "[a|b]";
+            if (diti_prompt_is_timed(text, i)) return "[a:b:0.5]";
+        }
+    }
+    return NULL;
+}
+
 DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt) {
     diti_free(env, prompt->text);
     diti_free(env, prompt->parts);

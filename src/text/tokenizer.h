@@ -243,5 +243,7 @@ typedef struct diti_prompt {
 } diti_prompt;
 DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text, size_t length, diti_prompt *out,
                                           dit_error *err);
+/* Names the first sign that is text here and more to A1111's web UI: "BREAK", "[a:b:0.5]" or "[a|b]"; NULL: none. */
+DIT_INTERNAL const char *diti_prompt_unread(const char *text);
 DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #endif

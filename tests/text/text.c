@@ -281,11 +281,30 @@ static void test_prompts(const diti_env *env) {
         {"()", ""},
         {"(a [b (c:2) d] e:1.5)", "a =1.5|b =1.364|c=2.727| d=1.364| e=1.5"},
     };
+    static const char *const unread[][2] = {
+        {"", ""},
+        {"a cat BREAK a dog", "BREAK"},
+        {"BREAK", "BREAK"},
+        {"BREAKFAST, OUTBREAK, BREAK_2, break", ""},
+        {"a [cat:dog:0.5]", "[a:b:0.5]"},
+        {"a [cat: 10 ]", "[a:b:0.5]"},
+        {"a [[cat]:dog:3] b", "[a:b:0.5]"},
+        {"[cat|dog]", "[a|b]"},
+        {"a|b [c] (d:1.3) [e (f:1.2)] [g:h] \\[i:2\\] j:2]", ""},
+        {"[a:", ""},
+        {"]:1]", ""},
+        {"\\", ""},
+    };
     static char many[20002];
     diti_prompt prompt;
     dit_error err = DITI_ZERO;
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) check_prompt(env, cases[i][0], cases[i][1]);
+    for (i = 0; i < DITI_COUNT(unread); i++) {
+        const char *found = diti_prompt_unread(unread[i][0]);
+        CHECK_MESSAGE(diti_equal(found ? found : "", unread[i][1]), "\"%s\": %s", unread[i][0],
+                      found ? found : "nothing");
+    }
     for (i = 0; i < 20000; i++) many[i] = "(a"[i % 2];
     CHECK(diti_prompt_parse(env, many, 20000, &prompt, &err) == DIT_ERROR_INVALID_ARGUMENT && !prompt.text);
     CHECK_MESSAGE(strstr(err.message, "more than 4096"), "%s", err.message);

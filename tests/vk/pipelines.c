@@ -341,7 +341,12 @@ static void check_weights(const dit_model *model) {
     if (!picture(&desc, expected)) return;
     CHECK(dit_encode_weighted_prompt(context, model, weighted, NULL, &size, &err) == DIT_OK);
     blob = calloc(1, size);
+    said[0] = 0;
+    CHECK(dit_encode_weighted_prompt(context, model, "a [red:blue:4] apple", blob, &size, &err) == DIT_OK);
+    CHECK_MESSAGE(strstr(said, "the prompt has [a:b:0.5]"), "%s", said);
+    said[0] = 0;
     CHECK_MESSAGE(dit_encode_weighted_prompt(context, model, weighted, blob, &size, &err) == DIT_OK, "%s", err.message);
+    CHECK(dit_encode_prompt(context, model, "[a|b]", NULL, &size, &err) == DIT_OK && !strstr(said, "[a"));
     desc.conditioning = blob;
     desc.conditioning_size = size;
     if (picture(&desc, rgba))
