@@ -72,6 +72,12 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    if (diti_setting_bool(&settings, "use_layer3d_rope", false) ||
+        diti_loader_find(loader, "time_text_embed.addition_t_embedding.weight"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a transformer of Qwen-Image-Layered, which makes a picture of several layers, is not "
+                         "supported; use one of Qwen-Image, Qwen-Image-Edit or Qwen-Image-2.1",
+                         diti_checkpoint_name(loader->checkpoint));
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
     DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));

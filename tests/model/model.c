@@ -23,6 +23,8 @@
 #define BERT_FILE "tests/fixtures/bert/model.safetensors"
 #define KL_FILE "tests/fixtures/pipe_dit/vae/diffusion_pytorch_model.safetensors"
 #define WAN_FILE "tests/fixtures/wan/model.safetensors"
+#define QWENIMAGE_FILE "tests/fixtures/pipe_qwenimage/transformer/diffusion_pytorch_model.safetensors"
+#define ANIMA_FILE "tests/fixtures/pipe_anima/transformer/diffusion_pytorch_model.safetensors"
 
 /* --- files changed in memory --- */
 
@@ -80,11 +82,13 @@ typedef enum part {
     PART_DECODER,
     PART_KL,
     PART_WAN,
+    PART_QWENIMAGE,
+    PART_ANIMA,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,  VAE_FILE,  SD3_FILE,  FLUX_FILE,
-                                                  DIT_FILE,     HUNYUAN_FILE, TINY_FILE, CLIP_FILE, BERT_FILE,
-                                                  DECODER_FILE, KL_FILE,      WAN_FILE};
+static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,  VAE_FILE,  SD3_FILE,       FLUX_FILE,
+                                                  DIT_FILE,     HUNYUAN_FILE, TINY_FILE, CLIP_FILE,      BERT_FILE,
+                                                  DECODER_FILE, KL_FILE,      WAN_FILE,  QWENIMAGE_FILE, ANIMA_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -110,7 +114,8 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (which == PART_DECODER) result = diti_decoder_load(device, env, json, file, "", &options, &out->decoder, err);
     if (which == PART_VAE || which == PART_TINY || which == PART_KL)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART || which == PART_WAN || (which >= PART_SD3 && which <= PART_HUNYUAN)) {
+    if (which == PART_PIXART || (which >= PART_WAN && which <= PART_ANIMA) ||
+        (which >= PART_SD3 && which <= PART_HUNYUAN)) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
     diti_json_free(env, json);
@@ -333,6 +338,28 @@ static const wrong wrongs[] = {
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"out_channels\": 17}", {"17 channels out of 16", NULL, NULL}},
     {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanVACETransformer3DModel\"}", {"WanVACETransformer3DModel", NULL}},
     {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanModel\", \"num_heads\": 5}", {"5 heads of 128", NULL, NULL}},
+    /* models whose transformers have the classes and tensors of others, and more */
+    {PART_QWENIMAGE, NULL, NULL, "{\"use_layer3d_rope\": true}", {"Qwen-Image-Layered", "not supported", NULL}},
+    {PART_QWENIMAGE,
+     "transformer_blocks.0.attn.add_k_proj.weight",
+     "time_text_embed.addition_t_embedding.weight",
+     NULL,
+     {"Qwen-Image-Layered", "not supported", NULL}},
+    {PART_ANIMA,
+     "\"transformer_blocks.1.norm1.linear_1.weight\":",
+     "\"learnable_pos_embed.pos_emb_h\":             ",
+     "{\"_class_name\": \"CosmosTransformer3DModel\"}",
+     {"'learnable_pos_embed.pos_emb_h'", "Cosmos", "not supported"}},
+    {PART_ANIMA,
+     "\"transformer_blocks.1.norm1.linear_1.weight\":",
+     "\"crossattn_proj.0.weight\":                   ",
+     "{\"_class_name\": \"CosmosTransformer3DModel\"}",
+     {"'crossattn_proj.0.weight'", "Cosmos", "not supported"}},
+    {PART_ANIMA,
+     "\"transformer_blocks.0.norm1.linear_1.weight\":",
+     "\"net.crossattn_proj.0.weight\":               ",
+     "{\"_class_name\": \"CosmosTransformer3DModel\"}",
+     {"'net.crossattn_proj.0.weight'", "Cosmos", "not supported"}},
     /* decoder language models: 4 heads of queries and 2 of keys with 16 channels */
     {PART_DECODER, NULL, NULL, "{\"num_attention_heads\": 5}", {"5 heads of queries", "64", "32 rows"}},
     {PART_DECODER, NULL, NULL, "{\"num_key_value_heads\": 4}", {"4 of keys", "another model's", NULL}},
