@@ -165,6 +165,7 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.umt5xxl.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN3, "text_encoders.qwen3_06b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN3, "text_encoders.qwen3_4b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN3, "text_encoders.qwen3_8b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN3, "text_encoders.llm."},
@@ -175,6 +176,8 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.mistral3_24b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.llm."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "llm_adapter."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "model.diffusion_model.llm_adapter."},
 };
 
 static bool diti_kind_is_clip(diti_encoder_kind kind) {

@@ -21,14 +21,14 @@ typedef struct diti_anima_config {
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
 
 static const char *const diti_anima_keys[][2] = {
-    {"patch_embed.proj", "net.x_embedder.proj.1"},
-    {"time_embed.t_embedder.linear_1", "net.t_embedder.1.linear_1"},
-    {"time_embed.t_embedder.linear_2", "net.t_embedder.1.linear_2"},
-    {"time_embed.norm.weight", "net.t_embedding_norm.weight"},
-    {"norm_out.linear_1", "net.final_layer.adaln_modulation.1"},
-    {"norm_out.linear_2", "net.final_layer.adaln_modulation.2"},
-    {"proj_out", "net.final_layer.linear"},
-    {"crossattn_proj.0", "net.crossattn_proj.0"},
+    {"patch_embed.proj", "x_embedder.proj.1"},
+    {"time_embed.t_embedder.linear_1", "t_embedder.1.linear_1"},
+    {"time_embed.t_embedder.linear_2", "t_embedder.1.linear_2"},
+    {"time_embed.norm.weight", "t_embedding_norm.weight"},
+    {"norm_out.linear_1", "final_layer.adaln_modulation.1"},
+    {"norm_out.linear_2", "final_layer.adaln_modulation.2"},
+    {"proj_out", "final_layer.linear"},
+    {"crossattn_proj.0", "crossattn_proj.0"},
 };
 static const char *const diti_anima_block_keys[][2] = {
     {"norm1.linear_1", "adaln_modulation_self_attn.1"},
@@ -53,7 +53,7 @@ static const char *const diti_anima_block_keys[][2] = {
     {"ff.net.2", "mlp.layer2"},
 };
 static const diti_key_table diti_anima_names[DITI_KEY_TABLES] = {
-    {"transformer_blocks.", "net.blocks.", diti_anima_block_keys, DITI_COUNT(diti_anima_block_keys)},
+    {"transformer_blocks.", "blocks.", diti_anima_block_keys, DITI_COUNT(diti_anima_block_keys)},
     {NULL, NULL, diti_anima_keys, DITI_COUNT(diti_anima_keys)},
     {NULL, NULL, NULL, 0},
     {NULL, NULL, NULL, 0},
@@ -468,8 +468,8 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
          NULL,
          {"patch_embed.proj.weight", "time_embed.t_embedder.linear_1.weight",
           "transformer_blocks.0.norm1.linear_1.weight", NULL},
-         {"net.x_embedder.proj.1.weight", "net.t_embedder.1.linear_1.weight",
-          "net.blocks.0.adaln_modulation_self_attn.1.weight", NULL},
+         {"x_embedder.proj.1.weight", "t_embedder.1.linear_1.weight", "blocks.0.adaln_modulation_self_attn.1.weight",
+          NULL},
          {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_anima), diti_anima_read, diti_anima_load, NULL},
         diti_anima_names,

@@ -38,10 +38,8 @@ static bool diti_lora_names_add(diti_lora_names *names, const diti_target *targe
 /* The original's name of a target; NULL: the original has none for it. */
 static const char *diti_lora_original(const diti_weights *weights, const diti_target *target,
                                       char out[DITI_LORA_NAME]) {
-    const char *name;
     if (!(target->names & DITI_NAMES_ORIGINAL) || !weights->originals) return NULL;
-    name = diti_rename_by_tables((void *)(uintptr_t)weights->originals, target->module, out, DITI_LORA_NAME);
-    return name && diti_starts_with(name, "net.") ? name + 4 : name; /* adapters of Anima have names without it */
+    return diti_rename_by_tables((void *)(uintptr_t)weights->originals, target->module, out, DITI_LORA_NAME);
 }
 
 static int diti_lora_name_order(const void *a, const void *b) {

@@ -73,8 +73,9 @@ static inline void golden_anima_transformer(golden *g, const golden_folder *fold
 
 #define GOLDEN_ANIMA_PARTS 7u
 /* The parts of a pipeline without model_index.json; those of the text where they are there, with the tokenizer of T5
-   that stands beside the folder. */
-static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_folder *folder, bool text) {
+   that stands beside the folder. conditioner: its file instead, or NULL. */
+static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_folder *folder, bool text,
+                                     const bytes *conditioner) {
     static const char *const folders[GOLDEN_ANIMA_PARTS] = {
         "transformer", "vae", "scheduler", "text_encoder", "text_conditioner", "tokenizer", "../tokenizers/t5"};
     static const dit_role roles[GOLDEN_ANIMA_PARTS] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE,    DIT_ROLE_SCHEDULER,
@@ -91,6 +92,7 @@ static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_fol
         golden_join(paths[i], sizeof paths[i], folder->path, folders[i]);
         components[i].role = roles[i];
         components[i].source.path = paths[i];
+        if (conditioner && roles[i] == DIT_ROLE_TEXT_2) components[i].source = memory_source(conditioner);
     }
     p->g = g;
     p->folder = folder;
@@ -142,7 +144,7 @@ static inline void golden_anima_pipe(golden *g, const golden_folder *folder, boo
     dit_error err = DITI_ZERO;
     dit_job *job = NULL;
     uint32_t i;
-    if (!golden_anima_open(&p, g, folder, text)) {
+    if (!golden_anima_open(&p, g, folder, text, NULL)) {
         golden_pipe_close(&p);
         return;
     }
@@ -177,9 +179,31 @@ static inline void golden_anima_pipe(golden *g, const golden_folder *folder, boo
     golden_pipe_close(&p);
 }
 
+/* The conditioner in files that hold the transformer, too, in front of whose names ComfyUI has what it will. */
+static inline void golden_anima_conditioner(golden *g, const golden_folder *folder) {
+    static const char *const befores[] = {"net.llm_adapter.", "llm_adapter.", "model.diffusion_model.llm_adapter."};
+    diti_checkpoint *from =
+        golden_open_checkpoint(&g->env, folder->path, "text_conditioner/diffusion_pytorch_model.safetensors");
+    size_t i;
+    for (i = 0; from && i < DITI_COUNT(befores); i++) {
+        golden_original to = {NULL, befores[i], golden_same_names, DITI_COUNT(golden_same_names), NULL};
+        bytes file = golden_original_file(g, from, &to);
+        golden_pipe p = DITI_ZERO;
+        if (golden_anima_open(&p, g, folder, true, &file)) {
+            p.model->texts[DITI_TEXT_FIRST].tokens = p.model->encoders[0].tokens = p.model->encoders[1].tokens = 32;
+            golden_anima_blob(&p, "blurry, low quality", "uncond.prompt_embeds");
+        }
+        golden_pipe_close(&p);
+        bytes_free(&file);
+    }
+    diti_checkpoint_close(from);
+}
+
 static inline void golden_run_anima(golden *g, const golden_folder *folder) {
     golden_anima_transformer(g, folder);
     golden_anima_pipe(g, folder, false);
-    if (golden_has(folder->path, "text_conditioner/config.json")) golden_anima_pipe(g, folder, true);
+    if (!golden_has(folder->path, "text_conditioner/config.json")) return;
+    golden_anima_pipe(g, folder, true);
+    golden_anima_conditioner(g, folder);
 }
 #endif

@@ -236,6 +236,8 @@ static const golden_original golden_originals[] = {
     {"sana_sprint", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL},
     {"lumina2", "model.diffusion_model.", golden_lumina2_names, DITI_COUNT(golden_lumina2_names), NULL},
     {"pipe_anima", "net.", golden_anima_names, DITI_COUNT(golden_anima_names), NULL},
+    {"pipe_anima", "", golden_anima_names, DITI_COUNT(golden_anima_names), NULL},
+    {"pipe_anima", "model.diffusion_model.", golden_anima_names, DITI_COUNT(golden_anima_names), NULL},
     {"pipe_chroma", "", golden_chroma_names, DITI_COUNT(golden_chroma_names), NULL},
     {"pipe_flux3", "", golden_flux3_names, DITI_COUNT(golden_flux3_names), "norm_out.linear."},
     {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL},
@@ -343,22 +345,23 @@ static inline bytes golden_original_file(golden *g, const diti_checkpoint *from,
     return out;
 }
 
-/* Runs the folder's cases on the original's file, where its names are known here. */
+/* Runs the folder's cases on the original's files, where their names are known here. */
 static inline void golden_run_original(golden *g, const golden_folder *folder, const diti_json *config,
                                        const diti_checkpoint *from, golden_run_case run) {
-    diti_checkpoint *open = NULL;
-    dit_error err = DITI_ZERO;
-    dit_source source;
-    bytes file;
     size_t i;
-    for (i = 0; i < DITI_COUNT(golden_originals) && !diti_equal(folder->name, golden_originals[i].folder);) i++;
-    if (i == DITI_COUNT(golden_originals) || !from) return;
-    file = golden_original_file(g, from, &golden_originals[i]);
-    source = memory_source(&file);
-    if (golden_require(g, diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK, "original names open %s",
-                       err.message))
-        golden_run_cases(g, folder, config, open, run);
-    diti_checkpoint_close(open);
-    bytes_free(&file);
+    for (i = 0; from && i < DITI_COUNT(golden_originals); i++) {
+        diti_checkpoint *open = NULL;
+        dit_error err = DITI_ZERO;
+        dit_source source;
+        bytes file;
+        if (!diti_equal(folder->name, golden_originals[i].folder)) continue;
+        file = golden_original_file(g, from, &golden_originals[i]);
+        source = memory_source(&file);
+        if (golden_require(g, diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK, "original names open %s",
+                           err.message))
+            golden_run_cases(g, folder, config, open, run);
+        diti_checkpoint_close(open);
+        bytes_free(&file);
+    }
 }
 #endif
