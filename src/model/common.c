@@ -8,6 +8,23 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     return diti_checkpoint_find(checkpoint, full);
 }
 
+/* Row 1 is a place to the right of the origin: its columns 0 and width / 4 are sine and cosine of 1 / interpolation, in
+   half precision perhaps. */
+DIT_INTERNAL dit_result diti_read_position_table(const diti_loader *loader, uint32_t width, uint32_t *grid,
+                                                 float *interpolation, dit_error *err) {
+    const diti_stored_tensor *table = diti_model_find(loader->checkpoint, loader->prefix, "pos_embed");
+    float sine, cosine;
+    if (!table || table->rank != 3 || table->shape[1] < 4 || table->shape[1] > 1u << 20 || table->shape[2] != width)
+        return DIT_OK;
+    *grid = (uint32_t)lround(sqrt((double)table->shape[1]));
+    if (loader->env->headers_only) return DIT_OK;
+    DITI_TRY(diti_checkpoint_read_range(loader->checkpoint, table, width, &sine, 1, err));
+    DITI_TRY(diti_checkpoint_read_range(loader->checkpoint, table, width + width / 4, &cosine, 1, err));
+    if (sine > 0 && fabsf(sine * sine + cosine * cosine - 1) < 0.05f)
+        *interpolation = roundf(16 / atan2f(sine, cosine)) / 16;
+    return DIT_OK;
+}
+
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
     uint32_t row, i, half = dim / 2;
     for (i = 0; i < half; i++) {

@@ -88,14 +88,23 @@ static uint32_t diti_pixart_empty_rows(const diti_loader *loader) {
 }
 
 /* Originals were trained on 1024 pixels where they have micro-conditions or a long caption, else on 512, unless they
-   keep their position table [1, grid * grid, D]. */
-static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart_config *config) {
-    const char *prefix = loader->prefix;
-    const diti_stored_tensor *table = diti_model_find(loader->checkpoint, prefix, "pos_embed");
-    if (table && table->rank == 3 && table->shape[1] <= 1u << 20) {
-        return (uint32_t)lround(sqrt((double)table->shape[1])) * config->patch;
-    }
-    return config->sized || config->empty_rows > DITI_PIXART_ALPHA_TOKENS ? 128u : 64u;
+   keep their position table. */
+static dit_result diti_pixart_read_training(diti_loader *loader, diti_settings *settings, diti_pixart_config *config,
+                                            dit_error *err) {
+    bool large = config->sized || config->empty_rows > DITI_PIXART_ALPHA_TOKENS;
+    uint32_t grid = 0;
+    float stored = 0;
+    double interpolation;
+    DITI_TRY(diti_read_position_table(loader, config->width, &grid, &stored, err));
+    config->sample_size = diti_setting_size(settings, "sample_size",
+                                            grid    ? grid * config->patch
+                                            : large ? 128
+                                                    : 64,
+                                            4096);
+    interpolation = config->sample_size >= 128 ? (double)(config->sample_size / 64) : 1.0;
+    if (stored > 0) interpolation = (double)stored;
+    config->interpolation = (float)diti_setting_number(settings, "interpolation_scale", interpolation, 1e-3, 1e3);
+    return DIT_OK;
 }
 
 /* Everything but what only config.json knows, from the tensors. */
@@ -163,15 +172,12 @@ static dit_result diti_pixart_read(diti_component *component, diti_loader *loade
     diti_pixart_config *config = &((diti_pixart *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_pixart_read_shapes(loader, config, err);
-    double interpolation;
     DITI_TRY(result);
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
     diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
     config->sized = diti_setting_bool(&settings, "use_additional_conditions", config->sized);
-    config->sample_size = diti_setting_size(&settings, "sample_size", diti_pixart_training_size(loader, config), 4096);
-    interpolation = config->sample_size >= 128 ? (double)(config->sample_size / 64) : 1.0;
-    config->interpolation = (float)diti_setting_number(&settings, "interpolation_scale", interpolation, 1e-3, 1e3);
+    DITI_TRY(diti_pixart_read_training(loader, &settings, config, err));
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
     return diti_pixart_check(config, &settings, err);
 }

@@ -117,20 +117,6 @@ static dit_result diti_sana_check(const diti_loader *loader, const diti_sana_con
     return DIT_OK;
 }
 
-/* Originals keep their table of positions [1, grid * grid, D], which is zeros where tokens have none. The first value
-   of row 1, a place to the right of the origin, is the sine of 1 / interpolation, in half precision perhaps. */
-static dit_result diti_sana_read_table(diti_loader *loader, diti_sana_config *config, dit_error *err) {
-    const diti_stored_tensor *table = diti_model_find(loader->checkpoint, loader->prefix, "pos_embed");
-    float sine = 0;
-    if (loader->env->headers_only || !table || table->rank != 3 || table->shape[1] < 4 || table->shape[1] > 1u << 20 ||
-        table->shape[2] != config->width)
-        return DIT_OK;
-    DITI_TRY(diti_checkpoint_read_range(loader->checkpoint, table, config->width, &sine, 1, err));
-    config->sample_size = (uint32_t)lround(sqrt((double)table->shape[1])) * config->patch;
-    if (sine > 0 && sine < 1) config->interpolation = roundf(16 / asinf(sine)) / 16;
-    return DIT_OK;
-}
-
 static dit_result diti_sana_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                  dit_error *err) {
     static const diti_shape_key keys[] = {
@@ -142,6 +128,7 @@ static dit_result diti_sana_read(diti_component *component, diti_loader *loader,
     diti_sana_config *config = &((diti_sana *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     const char *norm = diti_setting_text(&settings, "qk_norm", NULL);
+    uint32_t grid = 0;
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
     config->guided = diti_loader_find(loader, "time_embed.guidance_embedder.linear_1.weight") != NULL;
@@ -152,9 +139,9 @@ static dit_result diti_sana_read(diti_component *component, diti_loader *loader,
     /* as published, 20 heads of 112 or 16 of 72 */
     config->text_head_dim =
         diti_setting_size(&settings, "cross_attention_head_dim", config->width % 112 ? 72 : 112, 1024);
-    config->sample_size = 32;
-    if (!diti_json_get(json, "interpolation_scale")) DITI_TRY(diti_sana_read_table(loader, config, err));
-    config->sample_size = diti_setting_size(&settings, "sample_size", config->sample_size, 4096);
+    if (!diti_json_get(json, "interpolation_scale"))
+        DITI_TRY(diti_read_position_table(loader, config->width, &grid, &config->interpolation, err));
+    config->sample_size = diti_setting_size(&settings, "sample_size", grid ? grid * config->patch : 32, 4096);
     config->interpolation =
         (float)diti_setting_number(&settings, "interpolation_scale", (double)config->interpolation, 0, 1e3);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);

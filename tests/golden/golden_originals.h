@@ -345,6 +345,28 @@ static inline bytes golden_original_file(golden *g, const diti_checkpoint *from,
     return out;
 }
 
+/* A file with a table of positions besides, [1, rows, columns] of bfloat16, of which row 1 is there; freed with
+   bytes_free. */
+static inline bytes golden_original_table(const bytes *file, uint32_t rows, uint32_t columns, float interpolation) {
+    const float values[2] = {sinf(1 / interpolation), cosf(1 / interpolation)};
+    uint64_t header = *(const uint64_t *)(const void *)file->data, size = file->size - 8 - header, longer;
+    uint32_t bits[2], k;
+    char entry[160];
+    bytes out = {0};
+    diti_format(entry, sizeof entry,
+                "\"pos_embed\":{\"dtype\":\"BF16\",\"shape\":[1,%u,%u],\"data_offsets\":[%llu,%llu]},", rows, columns,
+                (unsigned long long)size, (unsigned long long)(size + 2 * (uint64_t)rows * columns));
+    longer = header + strlen(entry);
+    bytes_add(&out, &longer, sizeof longer);
+    bytes_add(&out, "{", 1);
+    bytes_add(&out, entry, strlen(entry));
+    bytes_add(&out, file->data + 9, file->size - 9);
+    memcpy(bits, values, sizeof bits);
+    for (k = 0; k < rows * columns; k++)
+        bytes_u16(&out, k == columns ? bits[0] >> 16 : k == columns + columns / 4 ? bits[1] >> 16 : 0);
+    return out;
+}
+
 /* Runs the folder's cases on the original's files, where their names are known here. */
 static inline void golden_run_original(golden *g, const golden_folder *folder, const diti_json *config,
                                        const diti_checkpoint *from, golden_run_case run) {

@@ -3,6 +3,7 @@
    tests/model/model.c's. */
 #ifndef GOLDEN_PIXART_H
 #define GOLDEN_PIXART_H
+#include "golden_originals.h"
 #include "golden_t5.h"
 
 static inline bool golden_is_pixart(const golden_folder *folder) {
@@ -124,8 +125,40 @@ static inline bool golden_run_pixart_case(golden *g, const golden_folder *folder
     return true;
 }
 
+/* Originals that keep their table, where no configuration says anything; 1 / 0.5 is more than a right angle. */
+static inline void golden_pixart_table(golden *g, const golden_folder *folder) {
+    static const float interpolations[] = {2, 0.5f};
+    char path[1024];
+    size_t i;
+    golden_join(path, sizeof path, folder->path, "model.safetensors");
+    for (i = 0; i < DITI_COUNT(interpolations); i++) {
+        diti_transformer *model = NULL;
+        diti_checkpoint *open = NULL;
+        dit_error err = DITI_ZERO;
+        bytes plain, file;
+        dit_source source;
+        plain.data = (unsigned char *)test_read_file(path, &plain.size);
+        file = golden_original_table(&plain, 64, 144, interpolations[i]);
+        source = memory_source(&file);
+        if (golden_require(
+                g,
+                diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK &&
+                    diti_transformer_load(golden_shared.device, &g->env, NULL, open, "", NULL, &model, &err) == DIT_OK,
+                "an original with a table %s", err.message))
+            golden_check(g,
+                         diti_pixart_of(model)->config.interpolation == interpolations[i] &&
+                             diti_pixart_of(model)->config.sample_size == 16,
+                         "positions of an original are divided by %g", (double)interpolations[i]);
+        diti_transformer_destroy(model);
+        diti_checkpoint_close(open);
+        bytes_free(&file);
+        free(plain.data);
+    }
+}
+
 static inline void golden_run_pixart(golden *g, const golden_folder *folder) {
     /* The original format does not say for which size the model was trained. */
     golden_run_transformer(g, folder, "{\"sample_size\": 16, \"interpolation_scale\": 2}", golden_run_pixart_case);
+    if (!folder->config) golden_pixart_table(g, folder);
 }
 #endif

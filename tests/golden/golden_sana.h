@@ -224,32 +224,17 @@ static inline bool golden_run_lumina2_case(golden *g, const golden_folder *folde
     return golden_run_samples(g, folder, model, index, golden_lumina2_run);
 }
 
-/* An original file with a table of positions of 4 x 4 places, as bfloat16, and without a word about them elsewhere. */
+/* An original file with a table of positions of 4 x 4 places, and without a word about them elsewhere. */
 static inline void golden_sana_table(golden *g, const diti_checkpoint *weights, float interpolation) {
     static const char sizes[] = "{\"attention_head_dim\": 16, \"cross_attention_head_dim\": 32}";
     static const golden_original to = {NULL, "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL};
-    bytes file = golden_original_file(g, weights, &to), out = {0};
-    uint64_t header = *(const uint64_t *)(const void *)file.data, size = file.size - 8 - header, longer, k;
-    const uint32_t columns = (uint32_t)diti_checkpoint_find(weights, "scale_shift_table")->shape[1];
-    char entry[160];
-    float value = sinf(1 / interpolation);
-    uint32_t bits;
+    bytes plain = golden_original_file(g, weights, &to);
+    bytes file = golden_original_table(&plain, 16, 64, interpolation);
+    dit_source source = memory_source(&file);
     diti_transformer *model = NULL;
     diti_checkpoint *open = NULL;
     diti_json *config = NULL;
     dit_error err = DITI_ZERO;
-    dit_source source;
-    diti_format(entry, sizeof entry,
-                ",\"pos_embed\":{\"dtype\":\"BF16\",\"shape\":[1,16,%u],\"data_offsets\":[%llu,%llu]}}", columns,
-                (unsigned long long)size, (unsigned long long)(size + 32 * columns));
-    longer = header - 1 + strlen(entry);
-    bytes_add(&out, &longer, sizeof longer);
-    bytes_add(&out, file.data + 8, (size_t)header - 1);
-    bytes_add(&out, entry, strlen(entry));
-    bytes_add(&out, file.data + 8 + header, (size_t)size);
-    memcpy(&bits, &value, sizeof bits);
-    for (k = 0; k < 16 * columns; k++) bytes_u16(&out, k == columns ? bits >> 16 : 0);
-    source = memory_source(&out);
     if (golden_require(g,
                        diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK &&
                            diti_json_parse(&g->env, sizes, sizeof sizes - 1, "config.json", &config, &err) == DIT_OK &&
@@ -263,8 +248,8 @@ static inline void golden_sana_table(golden *g, const diti_checkpoint *weights, 
     diti_transformer_destroy(model);
     diti_checkpoint_close(open);
     diti_json_free(&g->env, config);
+    bytes_free(&plain);
     bytes_free(&file);
-    bytes_free(&out);
 }
 
 static inline void golden_run_sana(golden *g, const golden_folder *folder) {
