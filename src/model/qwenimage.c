@@ -72,6 +72,8 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    /* ComfyUI's files of Edit-2511 have an empty tensor that stands for zero_cond_t. */
+    const diti_stored_tensor *marker = diti_loader_find(loader, "__index_timestep_zero__");
     if (diti_setting_bool(&settings, "use_layer3d_rope", false) ||
         diti_loader_find(loader, "time_text_embed.addition_t_embedding.weight"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -83,7 +85,8 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
-    config->clean = diti_setting_bool(&settings, "zero_cond_t", false);
+    if (marker) diti_loader_use(loader, marker);
+    config->clean = diti_setting_bool(&settings, "zero_cond_t", marker != NULL);
     /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
     return diti_setting_axes(&settings, "Qwen-Image", "axes_dims_rope", config->head_dim, config->head_dim / 8,
                              config->head_dim / 16 * 7, DITI_QWENIMAGE_AXES, config->axes, err);

@@ -4,6 +4,7 @@
 #ifndef GOLDEN_EDIT_H
 #define GOLDEN_EDIT_H
 #include "golden_calls.h"
+#include "golden_originals.h"
 
 static inline bool golden_is_edit(const golden_folder *folder) {
     return folder->golden && diti_checkpoint_find(folder->golden, "edit2.zero_cond_t.model_call0.out");
@@ -180,6 +181,35 @@ static inline void golden_edit_transformer(golden *g, const golden_folder *folde
     diti_json_free(&g->env, json);
 }
 
+/* ComfyUI's file of Edit-2511, in which an empty tensor stands for zero_cond_t. */
+static inline void golden_edit_marked(golden *g, const golden_folder *folder) {
+    static const char axes[] = "{\"axes_dims_rope\": [8, 12, 12]}";
+    diti_transformer *model = NULL;
+    diti_checkpoint *open = NULL;
+    diti_json *json = NULL;
+    dit_error err = DITI_ZERO;
+    char path[1024];
+    bytes plain, file;
+    dit_source source;
+    golden_join(path, sizeof path, folder->path, "transformer/diffusion_pytorch_model.safetensors");
+    plain.data = (unsigned char *)test_read_file(path, &plain.size);
+    file = golden_original_with(&plain,
+                                "\"__index_timestep_zero__\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}");
+    source = memory_source(&file);
+    if (golden_require(g,
+                       diti_json_parse(&g->env, axes, sizeof axes - 1, "config.json", &json, &err) == DIT_OK &&
+                           diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK &&
+                           diti_transformer_load(golden_shared.device, &g->env, json, open, "", NULL, &model, &err) ==
+                               DIT_OK,
+                       "the marked transformer loads %s", err.message))
+        golden_edit_evaluate(g, folder, model, "edit2.zero_cond_t.model_call0.out");
+    diti_transformer_destroy(model);
+    diti_checkpoint_close(open);
+    diti_json_free(&g->env, json);
+    bytes_free(&file);
+    free(plain.data);
+}
+
 static inline void golden_run_edit(golden *g, const golden_folder *folder) {
     diti_load_options options = DITI_ZERO;
     diti_json *json = golden_open_json(&g->env, folder->path, "text_encoder/config.json");
@@ -207,5 +237,6 @@ static inline void golden_run_edit(golden *g, const golden_folder *folder) {
     diti_json_free(&g->env, json);
     golden_edit_transformer(g, folder, false);
     golden_edit_transformer(g, folder, true);
+    golden_edit_marked(g, folder);
 }
 #endif

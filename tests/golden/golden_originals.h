@@ -345,22 +345,30 @@ static inline bytes golden_original_file(golden *g, const diti_checkpoint *from,
     return out;
 }
 
-/* A file with a table of positions besides, [1, rows, columns] of bfloat16, of which row 1 is there; freed with
-   bytes_free. */
-static inline bytes golden_original_table(const bytes *file, uint32_t rows, uint32_t columns, float interpolation) {
-    const float values[2] = {sinf(1 / interpolation), cosf(1 / interpolation)};
-    uint64_t header = *(const uint64_t *)(const void *)file->data, size = file->size - 8 - header, longer;
-    uint32_t bits[2], k;
-    char entry[160];
+/* The file with one more tensor, whose entry is `entry`, in front of the others in its header; freed with bytes_free.
+ */
+static inline bytes golden_original_with(const bytes *file, const char *entry) {
+    uint64_t header = *(const uint64_t *)(const void *)file->data + strlen(entry) + 1;
     bytes out = {0};
-    diti_format(entry, sizeof entry,
-                "\"pos_embed\":{\"dtype\":\"BF16\",\"shape\":[1,%u,%u],\"data_offsets\":[%llu,%llu]},", rows, columns,
-                (unsigned long long)size, (unsigned long long)(size + 2 * (uint64_t)rows * columns));
-    longer = header + strlen(entry);
-    bytes_add(&out, &longer, sizeof longer);
+    bytes_add(&out, &header, sizeof header);
     bytes_add(&out, "{", 1);
     bytes_add(&out, entry, strlen(entry));
+    bytes_add(&out, ",", 1);
     bytes_add(&out, file->data + 9, file->size - 9);
+    return out;
+}
+
+/* A file with a table of positions besides, [1, rows, columns] of bfloat16, of which row 1 is there. */
+static inline bytes golden_original_table(const bytes *file, uint32_t rows, uint32_t columns, float interpolation) {
+    const float values[2] = {sinf(1 / interpolation), cosf(1 / interpolation)};
+    uint64_t size = file->size - 8 - *(const uint64_t *)(const void *)file->data;
+    uint32_t bits[2], k;
+    char entry[160];
+    bytes out;
+    diti_format(entry, sizeof entry,
+                "\"pos_embed\":{\"dtype\":\"BF16\",\"shape\":[1,%u,%u],\"data_offsets\":[%llu,%llu]}", rows, columns,
+                (unsigned long long)size, (unsigned long long)(size + 2 * (uint64_t)rows * columns));
+    out = golden_original_with(file, entry);
     memcpy(bits, values, sizeof bits);
     for (k = 0; k < rows * columns; k++)
         bytes_u16(&out, k == columns ? bits[0] >> 16 : k == columns + columns / 4 ? bits[1] >> 16 : 0);
