@@ -38,10 +38,15 @@ static bool diti_loader_name(const diti_loader *loader, const char *name, char *
     return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
 }
 
+/* A norm's "scale" is "weight" in files that ComfyUI has written. */
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
-    char stored[512];
+    char stored[512], other[512];
+    const diti_stored_tensor *tensor;
     if (!diti_loader_name(loader, name, stored, sizeof stored)) return NULL;
-    return diti_checkpoint_find(loader->checkpoint, stored);
+    tensor = diti_checkpoint_find(loader->checkpoint, stored);
+    if (tensor || !diti_ends_with(stored, ".scale")) return tensor;
+    diti_format(other, sizeof other, "%.*sweight", (int)(strlen(stored) - strlen("scale")), stored);
+    return diti_checkpoint_find(loader->checkpoint, other);
 }
 
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after) {

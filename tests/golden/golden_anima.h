@@ -186,7 +186,7 @@ static inline void golden_anima_conditioner(golden *g, const golden_folder *fold
         golden_open_checkpoint(&g->env, folder->path, "text_conditioner/diffusion_pytorch_model.safetensors");
     size_t i;
     for (i = 0; from && i < DITI_COUNT(befores); i++) {
-        golden_original to = {NULL, befores[i], golden_same_names, DITI_COUNT(golden_same_names), NULL};
+        golden_original to = {NULL, befores[i], golden_same_names, DITI_COUNT(golden_same_names), NULL, false};
         bytes file = golden_original_file(g, from, &to);
         golden_pipe p = DITI_ZERO;
         if (golden_anima_open(&p, g, folder, true, &file)) {

@@ -22,6 +22,7 @@ typedef struct golden_original {
     const golden_table *tables;
     size_t table_count;
     const char *swapped; /* the upper half of the rows of what is called so is the lower one; or NULL */
+    bool weights;        /* norms have weights, which the original calls scales */
 } golden_original;
 
 #define GOLDEN_TABLE(IN, OUT, PAIRS, JOINS)                                                                            \
@@ -232,17 +233,18 @@ static const golden_table golden_hunyuan_names[] = {
     GOLDEN_PLAIN_TABLE("", "", golden_hunyuan_other)};
 
 static const golden_original golden_originals[] = {
-    {"sana", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL},
-    {"sana_sprint", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL},
-    {"lumina2", "model.diffusion_model.", golden_lumina2_names, DITI_COUNT(golden_lumina2_names), NULL},
-    {"pipe_anima", "net.", golden_anima_names, DITI_COUNT(golden_anima_names), NULL},
-    {"pipe_anima", "", golden_anima_names, DITI_COUNT(golden_anima_names), NULL},
-    {"pipe_anima", "model.diffusion_model.", golden_anima_names, DITI_COUNT(golden_anima_names), NULL},
-    {"pipe_chroma", "", golden_chroma_names, DITI_COUNT(golden_chroma_names), NULL},
-    {"pipe_flux3", "", golden_flux3_names, DITI_COUNT(golden_flux3_names), "norm_out.linear."},
-    {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL},
-    {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL},
-    {"hunyuanvideo", "", golden_hunyuan_names, DITI_COUNT(golden_hunyuan_names), "norm_out.linear."},
+    {"sana", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL, false},
+    {"sana_sprint", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL, false},
+    {"lumina2", "model.diffusion_model.", golden_lumina2_names, DITI_COUNT(golden_lumina2_names), NULL, false},
+    {"pipe_anima", "net.", golden_anima_names, DITI_COUNT(golden_anima_names), NULL, false},
+    {"pipe_anima", "", golden_anima_names, DITI_COUNT(golden_anima_names), NULL, false},
+    {"pipe_anima", "model.diffusion_model.", golden_anima_names, DITI_COUNT(golden_anima_names), NULL, false},
+    {"pipe_chroma", "", golden_chroma_names, DITI_COUNT(golden_chroma_names), NULL, false},
+    {"pipe_chroma", "model.diffusion_model.", golden_chroma_names, DITI_COUNT(golden_chroma_names), NULL, true},
+    {"pipe_flux3", "", golden_flux3_names, DITI_COUNT(golden_flux3_names), "norm_out.linear.", false},
+    {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
+    {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},
+    {"hunyuanvideo", "", golden_hunyuan_names, DITI_COUNT(golden_hunyuan_names), "norm_out.linear.", false},
 };
 
 /* --- the file --- */
@@ -280,6 +282,7 @@ static inline void golden_original_name(const golden_original *to, const char *n
     else
         for (i = 0; i < table->pair_count; i++) golden_replace(out, size, table->pairs[i][0], table->pairs[i][1]);
     diti_format(out, size, "%s", out + 1);
+    if (to->weights) golden_replace(out, size, ".scale", ".weight");
 }
 
 /* Appends the rows of all parts, and returns how many they are; 0: one of them is missing. */

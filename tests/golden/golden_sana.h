@@ -227,7 +227,7 @@ static inline bool golden_run_lumina2_case(golden *g, const golden_folder *folde
 /* An original file with a table of positions of 4 x 4 places, and without a word about them elsewhere. */
 static inline void golden_sana_table(golden *g, const diti_checkpoint *weights, float interpolation) {
     static const char sizes[] = "{\"attention_head_dim\": 16, \"cross_attention_head_dim\": 32}";
-    static const golden_original to = {NULL, "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL};
+    static const golden_original to = {NULL, "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL, false};
     bytes plain = golden_original_file(g, weights, &to);
     bytes file = golden_original_table(&plain, 16, 64, interpolation);
     dit_source source = memory_source(&file);
