@@ -28,7 +28,6 @@ static const char *const diti_anima_keys[][2] = {
     {"norm_out.linear_1", "final_layer.adaln_modulation.1"},
     {"norm_out.linear_2", "final_layer.adaln_modulation.2"},
     {"proj_out", "final_layer.linear"},
-    {"crossattn_proj.0", "crossattn_proj.0"},
 };
 static const char *const diti_anima_block_keys[][2] = {
     {"norm1.linear_1", "adaln_modulation_self_attn.1"},
@@ -114,22 +113,6 @@ static dit_result diti_anima_check(const diti_loader *loader, const diti_anima_c
     return DIT_OK;
 }
 
-/* Other models of the class Cosmos: 1.0 has a table of positions, 2.5 a layer of its own for the text, and some read
-   pictures. */
-static dit_result diti_anima_check_kind(diti_loader *loader, dit_error *err) {
-    static const char *const others[] = {"learnable_pos_embed.pos_emb_h", "crossattn_proj.0.weight",
-                                         "img_context_proj.0.weight"};
-    size_t i;
-    for (i = 0; i < DITI_COUNT(others); i++) {
-        const diti_stored_tensor *tensor = diti_loader_find(loader, others[i]);
-        if (tensor)
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "%s: a Cosmos transformer with '%.100s' is another one than Anima's, and not supported",
-                             diti_checkpoint_name(loader->checkpoint), tensor->name);
-    }
-    return DIT_OK;
-}
-
 static dit_result diti_anima_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                   dit_error *err) {
     static const diti_shape_key keys[] = {
@@ -143,7 +126,10 @@ static dit_result diti_anima_read(diti_component *component, diti_loader *loader
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     const diti_json *scale = diti_setting_numbers(&settings, "rope_scale");
-    DITI_TRY(diti_anima_check_kind(loader, err));
+    /* Cosmos 1.0 has a table of positions, 2.5 a layer of its own for the text, and some models read pictures. */
+    static const char *const others[] = {"learnable_pos_embed.pos_emb_h", "crossattn_proj.0.weight",
+                                         "img_context_proj.0.weight"};
+    DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "Anima", err));
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn1.to_q.weight");
     DITI_TRY(diti_anima_check(loader, config, out, err));

@@ -8,6 +8,19 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     return diti_checkpoint_find(checkpoint, full);
 }
 
+DIT_INTERNAL dit_result diti_refuse_others(const diti_loader *loader, const char *const *names, size_t count,
+                                           const char *family, dit_error *err) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const diti_stored_tensor *tensor = diti_model_find(loader->checkpoint, loader->prefix, names[i]);
+        if (tensor)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "%s: tensor '%.100s' belongs to another model than %s, which is not supported",
+                             diti_checkpoint_name(loader->checkpoint), tensor->name, family);
+    }
+    return DIT_OK;
+}
+
 /* Row 1 is a place to the right of the origin: its columns 0 and width / 4 are sine and cosine of 1 / interpolation, in
    half precision perhaps. */
 DIT_INTERNAL dit_result diti_read_position_table(const diti_loader *loader, uint32_t width, uint32_t *grid,

@@ -24,6 +24,7 @@
 #define KL_FILE "tests/fixtures/pipe_dit/vae/diffusion_pytorch_model.safetensors"
 #define WAN_FILE "tests/fixtures/wan/model.safetensors"
 #define QWENIMAGE_FILE "tests/fixtures/pipe_qwenimage/transformer/diffusion_pytorch_model.safetensors"
+#define LUMINA2_FILE "tests/fixtures/lumina2/model.safetensors"
 #define ANIMA_FILE "tests/fixtures/pipe_anima/transformer/diffusion_pytorch_model.safetensors"
 
 /* --- files changed in memory --- */
@@ -84,11 +85,12 @@ typedef enum part {
     PART_WAN,
     PART_QWENIMAGE,
     PART_ANIMA,
+    PART_LUMINA2,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,  VAE_FILE,  SD3_FILE,       FLUX_FILE,
-                                                  DIT_FILE,     HUNYUAN_FILE, TINY_FILE, CLIP_FILE,      BERT_FILE,
-                                                  DECODER_FILE, KL_FILE,      WAN_FILE,  QWENIMAGE_FILE, ANIMA_FILE};
+static const char *const part_files[PART_LAST] = {
+    T5_FILE,   PIXART_FILE, VAE_FILE,     SD3_FILE, FLUX_FILE, DIT_FILE,       HUNYUAN_FILE, TINY_FILE,
+    CLIP_FILE, BERT_FILE,   DECODER_FILE, KL_FILE,  WAN_FILE,  QWENIMAGE_FILE, ANIMA_FILE,   LUMINA2_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -114,7 +116,7 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (which == PART_DECODER) result = diti_decoder_load(device, env, json, file, "", &options, &out->decoder, err);
     if (which == PART_VAE || which == PART_TINY || which == PART_KL)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART || (which >= PART_WAN && which <= PART_ANIMA) ||
+    if (which == PART_PIXART || (which >= PART_WAN && which <= PART_LUMINA2) ||
         (which >= PART_SD3 && which <= PART_HUNYUAN)) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
@@ -349,17 +351,27 @@ static const wrong wrongs[] = {
      "\"transformer_blocks.1.norm1.linear_1.weight\":",
      "\"learnable_pos_embed.pos_emb_h\":             ",
      "{\"_class_name\": \"CosmosTransformer3DModel\"}",
-     {"'learnable_pos_embed.pos_emb_h'", "Cosmos", "not supported"}},
+     {"'learnable_pos_embed.pos_emb_h'", "another model than Anima", "not supported"}},
     {PART_ANIMA,
      "\"transformer_blocks.1.norm1.linear_1.weight\":",
      "\"crossattn_proj.0.weight\":                   ",
      "{\"_class_name\": \"CosmosTransformer3DModel\"}",
-     {"'crossattn_proj.0.weight'", "Cosmos", "not supported"}},
+     {"'crossattn_proj.0.weight'", "another model than Anima", "not supported"}},
     {PART_ANIMA,
      "\"transformer_blocks.0.norm1.linear_1.weight\":",
      "\"net.crossattn_proj.0.weight\":               ",
      "{\"_class_name\": \"CosmosTransformer3DModel\"}",
-     {"'net.crossattn_proj.0.weight'", "Cosmos", "not supported"}},
+     {"'net.crossattn_proj.0.weight'", "another model than Anima", "not supported"}},
+    {PART_LUMINA2,
+     "\"layers.1.feed_forward.linear_3.weight\":",
+     "\"ref_image_patch_embedder.weight\":      ",
+     NULL,
+     {"'ref_image_patch_embedder.weight'", "another model than Lumina-Image 2", "not supported"}},
+    {PART_LUMINA2,
+     "\"layers.1.feed_forward.linear_3.weight\":",
+     "\"clip_text_pooled_proj.0.weight\":       ",
+     NULL,
+     {"'clip_text_pooled_proj.0.weight'", "another model than Lumina-Image 2", "not supported"}},
     /* decoder language models: 4 heads of queries and 2 of keys with 16 channels */
     {PART_DECODER, NULL, NULL, "{\"num_attention_heads\": 5}", {"5 heads of queries", "64", "32 rows"}},
     {PART_DECODER, NULL, NULL, "{\"num_key_value_heads\": 4}", {"4 of keys", "another model's", NULL}},
