@@ -144,6 +144,7 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
     DITI_TRY(diti_flux2_check(loader, config, out, err));
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 2000, 2, 1e9);
+    diti_setting_number(&settings, "eps", 1e-6, 1e-6, 1e-6); /* norms here have no other one */
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
                          config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");

@@ -140,6 +140,7 @@ static dit_result diti_flux3_read(diti_component *component, diti_loader *loader
     DITI_TRY(diti_flux3_check(loader, config, out, err));
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 10000, 2, 1e9);
+    diti_setting_number(&settings, "eps", 1e-6, 1e-6, 1e-6); /* norms here have no other one */
     /* As published, a quarter of a head each. */
     return diti_setting_axes(&settings, "FLUX.3", "axes_dims_rope", config->head_dim,
                              config->head_dim / DITI_FLUX3_AXES, config->head_dim / DITI_FLUX3_AXES, DITI_FLUX3_AXES,

@@ -479,8 +479,8 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_refuse_others(const diti_loader *loader
                                                        size_t count, const char *family, dit_error *err);
 /* An original file's table of positions (docs/models.md 2.4), pos_embed [1, grid * grid, width], tells the grid of the
    training, and the interpolation where it is not zeros. A file without one leaves both as they are. */
-DIT_INTERNAL dit_result diti_read_position_table(const diti_loader *loader, uint32_t width, uint32_t *grid,
-                                                 float *interpolation, dit_error *err);
+DIT_INTERNAL DITI_UNUSED dit_result diti_read_position_table(const diti_loader *loader, uint32_t width, uint32_t *grid,
+                                                             float *interpolation, dit_error *err);
 /* docs/models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is
    even. shift: 1 where the last frequency is exactly 1/10000, else 0. */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);

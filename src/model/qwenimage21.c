@@ -83,6 +83,7 @@ static dit_result diti_qwenimage21_read(diti_component *component, diti_loader *
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
     DITI_TRY(diti_qwenimage21_check(loader, config, in, err));
     config->heads = config->width / config->head_dim;
+    diti_setting_number(&settings, "eps", 1e-6, 1e-6, 1e-6); /* norms here have no other one */
     if (!diti_setting_bool(&settings, "causal_condition", true))
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "causal_condition",
                              "false: text that reads the image is not known for Qwen-Image-2.1");

@@ -150,6 +150,8 @@ static dit_result diti_sana_read(diti_component *component, diti_loader *loader,
     config->guidance_scale = (float)diti_setting_number(&settings, "guidance_embeds_scale", 0.1, 1e-6, 1e6);
     if (norm && !diti_equal(norm, "rms_norm_across_heads"))
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "qk_norm", "only rms_norm_across_heads is known");
+    if (diti_setting_bool(&settings, "norm_elementwise_affine", false))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "norm_elementwise_affine", "only false is known");
     DITI_TRY(settings.result);
     return diti_sana_check(loader, config, err);
 }

@@ -24,6 +24,10 @@
 #define KL_FILE "tests/fixtures/pipe_dit/vae/diffusion_pytorch_model.safetensors"
 #define WAN_FILE "tests/fixtures/wan/model.safetensors"
 #define QWENIMAGE_FILE "tests/fixtures/pipe_qwenimage/transformer/diffusion_pytorch_model.safetensors"
+#define FLUX2_FILE "tests/fixtures/pipe_flux2_klein/transformer/diffusion_pytorch_model.safetensors"
+#define FLUX3_FILE "tests/fixtures/pipe_flux3/transformer/diffusion_pytorch_model.safetensors"
+#define QWENIMAGE21_FILE "tests/fixtures/qwenimage21/transformer/diffusion_pytorch_model.safetensors"
+#define SANA_FILE "tests/fixtures/sana/model.safetensors"
 #define LUMINA2_FILE "tests/fixtures/lumina2/model.safetensors"
 #define ANIMA_FILE "tests/fixtures/pipe_anima/transformer/diffusion_pytorch_model.safetensors"
 
@@ -86,11 +90,16 @@ typedef enum part {
     PART_QWENIMAGE,
     PART_ANIMA,
     PART_LUMINA2,
+    PART_FLUX2,
+    PART_FLUX3,
+    PART_QWENIMAGE21,
+    PART_SANA,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {
-    T5_FILE,   PIXART_FILE, VAE_FILE,     SD3_FILE, FLUX_FILE, DIT_FILE,       HUNYUAN_FILE, TINY_FILE,
-    CLIP_FILE, BERT_FILE,   DECODER_FILE, KL_FILE,  WAN_FILE,  QWENIMAGE_FILE, ANIMA_FILE,   LUMINA2_FILE};
+static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,  VAE_FILE,   SD3_FILE,         FLUX_FILE,
+                                                  DIT_FILE,     HUNYUAN_FILE, TINY_FILE,  CLIP_FILE,        BERT_FILE,
+                                                  DECODER_FILE, KL_FILE,      WAN_FILE,   QWENIMAGE_FILE,   ANIMA_FILE,
+                                                  LUMINA2_FILE, FLUX2_FILE,   FLUX3_FILE, QWENIMAGE21_FILE, SANA_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -116,7 +125,7 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (which == PART_DECODER) result = diti_decoder_load(device, env, json, file, "", &options, &out->decoder, err);
     if (which == PART_VAE || which == PART_TINY || which == PART_KL)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART || (which >= PART_WAN && which <= PART_LUMINA2) ||
+    if (which == PART_PIXART || (which >= PART_WAN && which <= PART_SANA) ||
         (which >= PART_SD3 && which <= PART_HUNYUAN)) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
@@ -372,6 +381,15 @@ static const wrong wrongs[] = {
      "\"clip_text_pooled_proj.0.weight\":       ",
      NULL,
      {"'clip_text_pooled_proj.0.weight'", "another model than Lumina-Image 2", "not supported"}},
+    /* settings that are known with one value */
+    {PART_FLUX2, NULL, NULL, "{\"eps\": 1e-5}", {"eps: 1e-5 is not", NULL, NULL}},
+    {PART_FLUX3, NULL, NULL, "{\"eps\": 1e-5}", {"eps: 1e-5 is not", NULL, NULL}},
+    {PART_QWENIMAGE21, NULL, NULL, "{\"eps\": 1e-5}", {"eps: 1e-5 is not", NULL, NULL}},
+    {PART_SANA,
+     NULL,
+     NULL,
+     "{\"norm_elementwise_affine\": true, \"attention_head_dim\": 16, \"cross_attention_head_dim\": 32}",
+     {"norm_elementwise_affine: only false", NULL, NULL}},
     /* decoder language models: 4 heads of queries and 2 of keys with 16 channels */
     {PART_DECODER, NULL, NULL, "{\"num_attention_heads\": 5}", {"5 heads of queries", "64", "32 rows"}},
     {PART_DECODER, NULL, NULL, "{\"num_key_value_heads\": 4}", {"4 of keys", "another model's", NULL}},
