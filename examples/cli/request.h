@@ -3,10 +3,10 @@
 #ifndef REQUEST_H
 #define REQUEST_H
 
-/* The frames a second that a model is told: 24 where they pass as fast as its own, of which it leaves some out. A still
-   has no rate: 0 is the model's word for that. */
+/* The frames a second that a model is told. A model whose clips have fewer than 24 is told 24 where a clip passes as
+   fast as its own, of which it leaves some out. A still has no rate: 0 is the model's word for that. */
 static float told_fps(const app *a) {
-    const double fps = a->r.fps * 24 / (double)a->info.default_fps;
+    const double own = (double)a->info.default_fps, fps = own < 24 ? a->r.fps * 24 / own : a->r.fps;
     return a->r.frames == 1 ? 0 : (float)(fps > 1000 ? 1000 : fps);
 }
 

@@ -1470,9 +1470,10 @@ static void test_clip(void) {
     CHECK(one_line_saying(&o, 2, "clip has 4; the nearest valid value is 4"));
 }
 
-/* The library's own clip of 24 frames a second, of which two of three are left out: 8 of them pass in a second. */
-static void check_usual_clip(const char *numbered) {
-    static unsigned char rgba[4][CLIP_PIXELS][4];
+/* The library's own clip, which is told so many frames a second, and how many of them pass. */
+static void check_usual_clip(const char *folder, uint32_t width, uint32_t frames, float told, const char *pass,
+                             const char *numbered) {
+    static unsigned char rgba[9 * 64 * CLIP_HEIGHT][4];
     dit_context *context = NULL;
     dit_model *model = NULL;
     dit_job *job = NULL;
@@ -1481,26 +1482,27 @@ static void check_usual_clip(const char *numbered) {
     dit_job_desc desc = {0};
     dit_error err = {0};
     char name[340];
-    uint32_t frame, i, off;
-    model_desc.source.path = CLIPS;
+    uint32_t frame, i, off, pixels = width * CLIP_HEIGHT;
+    model_desc.source.path = folder;
     desc.prompt = "a fox";
     desc.steps = 2;
-    desc.width = CLIP_WIDTH;
+    desc.width = width;
     desc.height = CLIP_HEIGHT;
-    desc.frame_count = 4;
+    desc.frame_count = frames;
     desc.seed = 42;
-    desc.fps = 24;
+    desc.fps = told;
     if (dit_context_create(&context_desc, &context, &err) < 0 ||
         dit_model_load(context, &model_desc, &model, &err) < 0 ||
         (desc.model = model, dit_job_create(context, &desc, &job, &err)) < 0 || dit_job_wait(job, UINT64_MAX) < 0 ||
         dit_job_read(job, DIT_READ_RGBA8, 0, DIT_ALL_FRAMES, rgba, sizeof rgba, 0, &err) < 0)
         CHECK_MESSAGE(false, "%s", err.message);
-    for (frame = 0; frame < 4; frame++) {
+    for (frame = 0; frame < frames; frame++) {
         png_file png;
         snprintf(name, sizeof name, numbered, frame + 1);
         png = read_png(name);
-        for (i = off = 0; i < CLIP_PIXELS && png.sound; i++) off += memcmp(rgba[frame][i], png.rgb + 3 * i, 3) != 0;
-        CHECK_MESSAGE(png.sound && off == 0 && strstr(png.text, "FPS: 8, "), "%u pixels of frame %u; %s", off, frame,
+        for (i = off = 0; i < pixels && png.sound; i++)
+            off += memcmp(rgba[frame * pixels + i], png.rgb + 3 * i, 3) != 0;
+        CHECK_MESSAGE(png.sound && off == 0 && strstr(png.text, pass), "%u pixels of frame %u; %s", off, frame,
                       png.text);
         free(png.rgb);
     }
@@ -1515,7 +1517,14 @@ static void test_usual_clip(void) {
     CHECK(mkdir(in_work("usual"), 0700) == 0);
     snprintf(numbered, sizeof numbered, "%s", in_work("usual/%d.png"));
     o = RUN(QUICK_CLIP, "-o", numbered);
-    if (CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err)) check_usual_clip(numbered);
+    if (CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err))
+        check_usual_clip(CLIPS, CLIP_WIDTH, 4, 24, "FPS: 8, ", numbered);
+    CHECK(mkdir(in_work("rate"), 0700) == 0);
+    snprintf(numbered, sizeof numbered, "%s", in_work("rate/%d.png"));
+    o = RUN("-m", "tests/fixtures/pipe_ltx", "-p", "a fox", "--steps", "2", "-W", "64", "-H", "32", "--frames", "9",
+            "--fps", "31", "-o", numbered);
+    if (CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err))
+        check_usual_clip("tests/fixtures/pipe_ltx", 64, 9, 31, "FPS: 31, ", numbered);
     snprintf(numbered, sizeof numbered, "%s", in_work("single-%d.png"));
     o = RUN("-m", CLIPS, "-p", "a fox", "--steps", "2", "-W", "48", "-H", "32", "--frames", "1", "-o", numbered);
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "single-1.png  1 frame, "), "%s", o.out);
