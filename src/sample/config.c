@@ -302,6 +302,10 @@ static void diti_config_read_spacing(diti_settings *settings, const diti_class_e
     if (diti_setting_bool(settings, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
     if (diti_setting_bool(settings, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
     if (diti_setting_bool(settings, "use_beta_sigmas", false)) out->shape = DITI_SIGMAS_BETA;
+    out->sigma_min = diti_setting_number(settings, "sigma_min", 0, 0, 1e6);
+    out->sigma_max = diti_setting_number(settings, "sigma_max", 0, 0, 1e6);
+    if (out->sigma_max > 0 && out->sigma_max <= out->sigma_min)
+        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, "sigma_max", "not above sigma_min");
 }
 
 /* Written as -Infinity, which is no JSON, or as the text "-Infinity". */

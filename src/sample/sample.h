@@ -146,6 +146,7 @@ typedef struct diti_sampling {
     bool float_betas;   /* the original keeps the respaced betas, and all that it makes of them, in float (Open-Sora) */
     bool strides; /* each step is T / n long, as DDIM's, wherever the next timestep of the list lies (CogVideoX) */
     bool zero_snr, final_sigma_zero;
+    double sigma_min, sigma_max; /* extremes of a shape; 0: what it finds, see diti_intervals_reshape */
     diti_spacing spacing;
     uint32_t steps_offset;
     /* flow models */

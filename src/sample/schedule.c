@@ -357,14 +357,16 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const dou
     return DIT_OK;
 }
 
-/* Euler shapes between its own first and last sigma, multistep solvers between the extremes of training
- * (docs/models.md 7.0). */
+/* Euler shapes between its own first and last sigma, multistep solvers between the extremes of training, all between
+ * those that the config says (docs/models.md 7.0). */
 static void diti_intervals_reshape(const diti_sampling *sampling, const double *alphas, diti_interval *out) {
     uint32_t i, n = sampling->steps, count = sampling->train_steps;
     bool multistep = diti_sampling_multistep(sampling);
     bool rounds = sampling->shape == DITI_SIGMAS_KARRAS || sampling->shape == DITI_SIGMAS_LU;
     double highest = multistep ? diti_training_sigma(alphas, count - 1) : out[0].from.sigma;
     double lowest = multistep ? diti_training_sigma(alphas, 0) : out[n - 1].from.sigma;
+    if (sampling->sigma_max > 0) highest = sampling->sigma_max;
+    if (sampling->sigma_min > 0) lowest = sampling->sigma_min;
     for (i = 0; i < n; i++) {
         double sigma = diti_shaped_sigma(sampling->shape, highest, lowest, i, n),
                timestep = diti_sigma_timestep(alphas, count, sigma);

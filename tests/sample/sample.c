@@ -688,6 +688,42 @@ static void test_clipped_lambda(const diti_env *env) {
     diti_schedule_free(env, &schedule);
 }
 
+/* sigma_min and sigma_max, as diffusers 0.42.1 takes them where sigmas have a shape; without one they mean nothing. */
+static void test_sigma_extremes(const diti_env *env) {
+    static const struct {
+        const char *config;
+        float sigmas[4], timesteps[4];
+    } cases[] = {
+        {"{\"_class_name\":\"EulerDiscreteScheduler\",\"sigma_min\":0.03,\"sigma_max\":14,\"use_karras_sigmas\":true}",
+         {14, 3.0725567f, 0.44212976f, 0.03f},
+         {721.0467f, 479.0154f, 128.38692f, 5.0036182f}},
+        {"{\"_class_name\":\"EulerDiscreteScheduler\",\"sigma_min\":0.03,\"sigma_max\":14,\"use_exponential_sigmas\":true}",
+         {14, 1.8049247f, 0.23269668f, 0.03f},
+         {721.0467f, 375.411f, 67.36692f, 5.0036182f}},
+        {"{\"_class_name\":\"UniPCMultistepScheduler\",\"sigma_min\":0.03,\"sigma_max\":14,\"use_karras_sigmas\":true}",
+         {14, 3.0725567f, 0.44212976f, 0.03f},
+         {721, 479, 128, 5}},
+    };
+    diti_schedule_request request = request_of(4, NULL, NULL);
+    size_t c;
+    uint32_t i;
+    for (c = 0; c < DITI_COUNT(cases); c++) {
+        diti_schedule schedule = DITI_ZERO;
+        dit_error err;
+        if (!CHECK(make(env, cases[c].config, &request, &schedule, &err) == DIT_OK && schedule.count == 4)) continue;
+        for (i = 0; i < 4; i++)
+            CHECK_MESSAGE(fabsf(schedule.steps[i].sigma - cases[c].sigmas[i]) < 1e-5f &&
+                              fabsf(schedule.steps[i].timestep - cases[c].timesteps[i]) < 1e-2f,
+                          "%s: step %u has sigma %g at %g", cases[c].config, i, (double)schedule.steps[i].sigma,
+                          (double)schedule.steps[i].timestep);
+        diti_schedule_free(env, &schedule);
+    }
+    CHECK(same_schedules(env, "{\"_class_name\":\"EulerDiscreteScheduler\",\"sigma_min\":0.03,\"sigma_max\":14}",
+                         &request, "{\"_class_name\":\"EulerDiscreteScheduler\",\"sigma_min\":null}", &request));
+    refuse(env, "{\"_class_name\":\"EulerDiscreteScheduler\",\"sigma_min\":14,\"sigma_max\":14}", &request,
+           "sigma_max: not above sigma_min");
+}
+
 static void test_trained_betas(const diti_env *env) {
     diti_schedule_request request = request_of(4, NULL, NULL);
     refuse(env, "{\"_class_name\":\"DDIMScheduler\",\"num_train_timesteps\":3,\"trained_betas\":[0.1,0.2,0.3]}",
@@ -739,6 +775,7 @@ int main(void) {
     test_draws(&env);
     test_angles(&env);
     test_clipped_lambda(&env);
+    test_sigma_extremes(&env);
     test_trained_betas(&env);
     test_out_of_memory();
     return TEST_END("sample");
