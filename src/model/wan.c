@@ -59,6 +59,7 @@ static const char *const diti_wan_keys[][2] = {
     {"condition_embedder.image_embedder.ff.net.0.proj", "img_emb.proj.1"},
     {"condition_embedder.image_embedder.ff.net.2", "img_emb.proj.3"},
     {"condition_embedder.image_embedder.norm2", "img_emb.proj.4"},
+    {"condition_embedder.image_embedder.pos_embed", "img_emb.emb_pos"},
     {"scale_shift_table", "head.modulation"},
     {"proj_out", "head.head"},
 };
@@ -93,6 +94,7 @@ static const diti_key_table diti_wan_names[DITI_KEY_TABLES] = {
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 #define DITI_WAN_PATCH 2u /* lines and columns, of one frame */
+#define DITI_WAN_MASKS 4u /* channels that tell which frames of a picture's latent are given */
 
 static dit_result diti_wan_read_shapes(diti_loader *loader, diti_wan_config *config, dit_error *err) {
     static const diti_shape_key keys[] = {
@@ -143,6 +145,31 @@ static dit_result diti_wan_check_patch(diti_settings *settings, dit_error *err) 
                      DITI_WAN_PATCH);
 }
 
+/* Models that have Wan's blocks and read something else besides: what they would make without it is another clip. */
+static dit_result diti_wan_check_others(diti_loader *loader, dit_error *err) {
+    static const char *const others[][2] = {
+        {"condition_embedder.image_embedder.pos_embed", "FLF2V, which reads a first and a last picture"},
+        {"vace_patch_embedding.weight", "VACE, which follows another clip"},
+        {"face_adapter.fuser_blocks.0.k_norm.weight", "Animate, which follows a face and a pose"},
+        {"casual_audio_encoder.encoder.final_linear.weight", "S2V, which follows sound"},
+        {"audio_proj.audio_proj_glob_1.layer.bias", "HuMo, which follows sound"},
+        {"control_adapter.conv.weight", "Fun-Camera, which follows a path of the camera"},
+        {"ref_conv.weight", "Fun-Control, which follows another clip"}};
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    size_t i;
+    for (i = 0; i < DITI_COUNT(others); i++)
+        if (diti_loader_find(loader, others[i][0]) || diti_model_find(loader->checkpoint, loader->prefix, others[i][0]))
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "%s: this is Wan's %s, and is not supported; use T2V, I2V or TI2V", file, others[i][1]);
+    return DIT_OK;
+}
+
+/* A picture's latent stands behind the clip's own, and before it a mask of four channels. */
+static bool diti_wan_channels_fit(const diti_wan_config *config) {
+    uint32_t own = config->out_channels;
+    return own && (config->channels == own || config->channels == 2 * own + DITI_WAN_MASKS);
+}
+
 static dit_result diti_wan_check(const diti_wan_config *config, diti_settings *settings, dit_error *err) {
     const char *norm = diti_setting_text(settings, "qk_norm", "rms_norm_across_heads");
     bool normed = diti_setting_bool(settings, "cross_attn_norm", true);
@@ -159,10 +186,12 @@ static dit_result diti_wan_check(const diti_wan_config *config, diti_settings *s
                          "Wan transformer: %u heads of %u (a multiple of 4) don't make a width of %u",
                          (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
     }
-    if (config->out_channels > config->channels || !config->blocks || config->blocks > DITI_WAN_MAX_BLOCKS) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "Wan transformer: %u blocks, %u channels out of %u are out of range", (unsigned)config->blocks,
-                         (unsigned)config->out_channels, (unsigned)config->channels);
+    if (!diti_wan_channels_fit(config) || !config->blocks || config->blocks > DITI_WAN_MAX_BLOCKS) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "Wan transformer: %u blocks, %u channels out of %u are out of range; it takes as many channels "
+            "as it makes, or besides a picture's and %u of a mask",
+            (unsigned)config->blocks, (unsigned)config->out_channels, (unsigned)config->channels, DITI_WAN_MASKS);
     }
     return DIT_OK;
 }
@@ -178,6 +207,7 @@ static dit_result diti_wan_read(diti_component *component, diti_loader *loader, 
     diti_wan_config *config = &((diti_wan *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t heads;
+    DITI_TRY(diti_wan_check_others(loader, err));
     DITI_TRY(diti_wan_read_shapes(loader, config, err));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".scale_shift_table");
     diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
@@ -276,7 +306,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->feed = config->feed;
     traits->latent_channels = traits->out_channels = config->out_channels;
     traits->condition_channels = config->channels - config->out_channels;
-    traits->mask_channels = pictures ? 4 : 0;
+    traits->mask_channels = pictures ? DITI_WAN_MASKS : 0;
     traits->means = true;
     traits->fixes_first = compact;
     traits->patch = config->patch;

@@ -30,6 +30,8 @@
 #define SANA_FILE "tests/fixtures/sana/model.safetensors"
 #define LUMINA2_FILE "tests/fixtures/lumina2/model.safetensors"
 #define ANIMA_FILE "tests/fixtures/pipe_anima/transformer/diffusion_pytorch_model.safetensors"
+#define I2V_FILE "tests/fixtures/wan21_i2v/model.safetensors"
+#define HUNYUANVIDEO_FILE "tests/fixtures/hunyuanvideo/model.safetensors"
 
 /* --- files changed in memory --- */
 
@@ -94,12 +96,14 @@ typedef enum part {
     PART_FLUX3,
     PART_QWENIMAGE21,
     PART_SANA,
+    PART_I2V,
+    PART_HUNYUANVIDEO,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,  VAE_FILE,   SD3_FILE,         FLUX_FILE,
-                                                  DIT_FILE,     HUNYUAN_FILE, TINY_FILE,  CLIP_FILE,        BERT_FILE,
-                                                  DECODER_FILE, KL_FILE,      WAN_FILE,   QWENIMAGE_FILE,   ANIMA_FILE,
-                                                  LUMINA2_FILE, FLUX2_FILE,   FLUX3_FILE, QWENIMAGE21_FILE, SANA_FILE};
+static const char *const part_files[PART_LAST] = {
+    T5_FILE,    PIXART_FILE, VAE_FILE,         SD3_FILE,  FLUX_FILE, DIT_FILE,         HUNYUAN_FILE, TINY_FILE,
+    CLIP_FILE,  BERT_FILE,   DECODER_FILE,     KL_FILE,   WAN_FILE,  QWENIMAGE_FILE,   ANIMA_FILE,   LUMINA2_FILE,
+    FLUX2_FILE, FLUX3_FILE,  QWENIMAGE21_FILE, SANA_FILE, I2V_FILE,  HUNYUANVIDEO_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -125,8 +129,7 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (which == PART_DECODER) result = diti_decoder_load(device, env, json, file, "", &options, &out->decoder, err);
     if (which == PART_VAE || which == PART_TINY || which == PART_KL)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART || (which >= PART_WAN && which <= PART_SANA) ||
-        (which >= PART_SD3 && which <= PART_HUNYUAN)) {
+    if (which == PART_PIXART || which >= PART_WAN || (which >= PART_SD3 && which <= PART_HUNYUAN)) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
     diti_json_free(env, json);
@@ -345,7 +348,7 @@ static const wrong wrongs[] = {
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"cross_attn_norm\": false}", {"cross_attn_norm false", NULL, NULL}},
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"num_layers\": 1}", {"num_layers: 1", "holds 2", "'blocks.1.scale"}},
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"num_layers\": 3}", {"blocks.2.", "missing", NULL}},
-    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"in_channels\": 20}", {"patch_embedding.weight", "[72, 20, 1, 2, 2]", NULL}},
+    {PART_WAN, NULL, NULL, WAN_CONFIG ", \"in_channels\": 36}", {"patch_embedding.weight", "[72, 36, 1, 2, 2]", NULL}},
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"out_channels\": 17}", {"17 channels out of 16", NULL, NULL}},
     {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanVACETransformer3DModel\"}", {"WanVACETransformer3DModel", NULL}},
     {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanModel\", \"num_heads\": 5}", {"5 heads of 128", NULL, NULL}},
@@ -390,6 +393,24 @@ static const wrong wrongs[] = {
      NULL,
      "{\"norm_elementwise_affine\": true, \"attention_head_dim\": 16, \"cross_attention_head_dim\": 32}",
      {"norm_elementwise_affine: only false", NULL, NULL}},
+    /* models that only look like Wan's or HunyuanVideo's */
+    {PART_I2V,
+     "condition_embedder.image_embedder.norm1.bias\"",
+     "condition_embedder.image_embedder.pos_embed\" ",
+     WAN_CONFIG "}",
+     {"FLF2V", "a last picture", NULL}},
+    {PART_WAN,
+     "blocks.1.ffn.net.0.proj.bias\"",
+     "vace_patch_embedding.weight\" ",
+     WAN_CONFIG "}",
+     {"VACE", "not supported", NULL}},
+    {PART_WAN, "blocks.1.attn1.norm_q.weight\"", "ref_conv.weight\"             ", WAN_CONFIG "}", {"Fun-Control"}},
+    {PART_I2V, NULL, NULL, WAN_CONFIG ", \"out_channels\": 8}", {"8 channels out of 36", "4 of a mask", NULL}},
+    {PART_HUNYUANVIDEO,
+     NULL,
+     NULL,
+     "{\"image_condition_type\": \"token_replace\"}",
+     {"image_condition_type", "HunyuanVideo-I2V", NULL}},
     /* decoder language models: 4 heads of queries and 2 of keys with 16 channels */
     {PART_DECODER, NULL, NULL, "{\"num_attention_heads\": 5}", {"5 heads of queries", "64", "32 rows"}},
     {PART_DECODER, NULL, NULL, "{\"num_key_value_heads\": 4}", {"4 of keys", "another model's", NULL}},
