@@ -49,30 +49,17 @@ DIT_INTERNAL bool diti_dc_is(diti_loader *loader, const char *class_name) {
 
 /* ---- reading ---- */
 
-/* Every element of a setting that may be a list is one of the words that are known. */
-static void diti_dc_check_words(diti_settings *settings, const char *key, const char *known) {
-    const diti_json *value = diti_setting(settings, key), *item = value;
-    if (value && value->kind == DITI_JSON_ARRAY) item = value->first;
-    for (; item; item = item == value ? NULL : item->next) {
-        const char *word = item->kind == DITI_JSON_STRING ? item->text : "";
-        if (!*word || !strstr(known, word)) {
-            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, "it is of another kind than Sana's");
-            return;
-        }
-    }
-}
-
 DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0);
     vae->dc = (struct diti_dc *)diti_component_array(&vae->base, loader, 1, sizeof *vae->dc);
     if (!vae->dc) return loader->error.result;
-    diti_dc_check_words(&settings, "encoder_block_types", "ResBlock EfficientViTBlock");
-    diti_dc_check_words(&settings, "decoder_block_types", "ResBlock EfficientViTBlock");
-    diti_dc_check_words(&settings, "decoder_norm_types", "rms_norm");
-    diti_dc_check_words(&settings, "decoder_act_fns", "silu");
-    diti_dc_check_words(&settings, "decoder_conv_act_fn", "relu");
+    diti_vae_check_words(&settings, "encoder_block_types", "ResBlock EfficientViTBlock");
+    diti_vae_check_words(&settings, "decoder_block_types", "ResBlock EfficientViTBlock");
+    diti_vae_check_words(&settings, "decoder_norm_types", "rms_norm");
+    diti_vae_check_words(&settings, "decoder_act_fns", "silu");
+    diti_vae_check_words(&settings, "decoder_conv_act_fn", "relu");
     vae->dc->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 128);
     vae->dc->encoder.shortcut = diti_setting_bool(&settings, "encoder_out_shortcut", true);
     vae->dc->decoder.shortcut = diti_setting_bool(&settings, "decoder_in_shortcut", true);

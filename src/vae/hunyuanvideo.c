@@ -84,13 +84,14 @@ static dit_result diti_hunyuanvideo_vae_read(diti_vae *vae, diti_loader *loader,
     vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
     vae->style.eps = 1e-6f;
     vae->style.ends = vae->style.edges = true;
+    diti_vae_check_words(&settings, "act_fn", "silu swish");
     return settings.result;
 }
 
 static dit_result diti_hunyuanvideo_vae_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
     const diti_kl_half *half = vae->traits.has_decoder ? &vae->hunyuanvideo->decoder : &vae->hunyuanvideo->encoder;
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     uint32_t i, levels = 0;
-    (void)config;
     for (i = 0; i < half->level_count; i++) {
         levels += half->levels[i].resample.weight.part_count ? 1 : 0;
         if (half->levels[i].count && half->levels[i].resnets[0].channels % vae->style.groups)
@@ -99,6 +100,10 @@ static dit_result diti_hunyuanvideo_vae_finish(diti_vae *vae, const diti_json *c
                              (unsigned)half->levels[i].resnets[0].channels, (unsigned)vae->style.groups);
     }
     vae->traits.factor = 1u << levels;
+    if (diti_setting_size(&settings, "spatial_compression_ratio", vae->traits.factor, 64) != vae->traits.factor)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "spatial_compression_ratio",
+                             "only twice for each level of the file but the last is known");
+    DITI_TRY(settings.result);
     if (levels >= vae->hunyuanvideo->time_levels) return DIT_OK;
     return diti_fail(err, DIT_ERROR_BAD_FILE, "the autoencoder has %u levels, and %u that change the number of frames",
                      (unsigned)levels, (unsigned)vae->hunyuanvideo->time_levels);

@@ -20,6 +20,7 @@ typedef struct diti_ltx_vae_level {
     diti_layer resample;
     uint32_t time_step, side_step; /* the encoder's strides */
     bool strided;                  /* the encoder's convolution has them; else blocks become channels */
+    bool adds;                     /* the decoder's x itself is added, so spread */
     diti_ltx_vae_time time;
 } diti_ltx_vae_level;
 typedef struct diti_ltx_vae_half {
@@ -33,7 +34,7 @@ struct diti_ltx_vae {
     diti_ltx_vae_time time;
     diti_weight table; /* [2, channels]: of the last norm */
     uint32_t patch;
-    bool residual;
+    float eps; /* of norm3 */
 };
 
 /* ---- names of original files: docs/models.md 4.9 ---- */
@@ -298,6 +299,19 @@ static bool diti_ltx_vae_make_levels(diti_vae *vae, diti_loader *loader, diti_lt
     return true;
 }
 
+/* Which levels of the decoder add x: the list's last element is that of the coarsest one, behind the middle. */
+static void diti_ltx_vae_find_adds(diti_ltx_vae_half *half, diti_settings *settings, bool otherwise) {
+    const diti_json *list = diti_setting(settings, "upsample_residual"), *item = list ? list->first : NULL;
+    uint32_t i, last;
+    for (i = 1; i < half->level_count; i++) half->levels[i].adds = otherwise;
+    if (!list || !half->present) return;
+    for (last = list->count; item && item->kind == DITI_JSON_BOOL; item = item->next, last--)
+        if (last < half->level_count) half->levels[last].adds = item->number != 0;
+    if (list->kind != DITI_JSON_ARRAY || item || list->count + 1 < half->level_count)
+        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, "upsample_residual",
+                             "not a list of true or false for each level of the decoder in the file");
+}
+
 static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_ltx_vae *own = (struct diti_ltx_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
@@ -319,13 +333,17 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     vae->traits.timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
     vae->traits.decode_timestep = 0.05f; /* as the models' page tells users to call the pipeline */
     vae->traits.decode_noise = 0.025f;
-    own->residual = vae->traits.timed; /* 0.9.1 and later */
+    own->eps = (float)diti_setting_number(&settings, "resnet_norm_eps", 1e-6, 0, 1);
+    diti_ltx_vae_find_adds(&own->decoder, &settings, vae->traits.timed);
     vae->timestep_multiplier = 1000;
     diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-8f;
-    vae->style.ends = vae->style.both = true;
+    vae->style.ends = true;
+    vae->style.both = !diti_setting_bool(&settings, "decoder_causal", false);
+    if (!diti_setting_bool(&settings, "encoder_causal", true))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "encoder_causal", "only true is known");
     for (i = 0; i < latent; i++) vae->traits.scales[i] = 1;
     diti_vae_read_values(loader, "latents_mean", vae->traits.shifts, latent);
     diti_vae_read_values(loader, "latents_std", vae->traits.scales, latent);
@@ -460,7 +478,7 @@ static diti_tensor diti_ltx_vae_resnet_run(diti_vae_clip *clip, const diti_video
     h = diti_ltx_vae_inject(clip, size, h, &resnet->noises[0]);
     h = diti_ltx_vae_norm(clip, h, table, 2);
     if (resnet->shortcut.weight.part_count) {
-        norm3.eps = 1e-6f;
+        norm3.eps = clip->vae->ltx->eps;
         norm3.weight = &resnet->norm3.weight;
         norm3.bias = &resnet->norm3.bias;
         norm3.name = "vae_norm3";
@@ -488,13 +506,14 @@ static diti_block_desc diti_ltx_vae_block(const diti_video *size, uint32_t time,
 
 /* Channels become frames, lines and columns, less the first frame; later versions add those of x itself, which are
    repeated. */
-static diti_tensor diti_ltx_vae_up(diti_vae_clip *clip, diti_video *size, diti_tensor x, const diti_layer *layer) {
-    uint32_t channels = diti_tensor_columns(clip->graph, x), columns = layer->weight.rows / 8;
-    diti_tensor h = diti_ltx_vae_conv(clip, size, x, layer, NULL, "vae_upsample");
+static diti_tensor diti_ltx_vae_up(diti_vae_clip *clip, diti_video *size, diti_tensor x,
+                                   const diti_ltx_vae_level *level) {
+    uint32_t channels = diti_tensor_columns(clip->graph, x), columns = level->resample.weight.rows / 8;
+    diti_tensor h = diti_ltx_vae_conv(clip, size, x, &level->resample, NULL, "vae_upsample");
     diti_block_desc block = diti_ltx_vae_block(size, 2, 2, columns);
     block.first = 1;
     h = diti_spread_frames(clip->graph, h, &block);
-    if (clip->vae->ltx->residual) {
+    if (level->adds) {
         block.modulus = channels / 8;
         block.more = h;
         h = diti_spread_frames(clip->graph, x, &block);
@@ -545,7 +564,7 @@ static diti_tensor diti_ltx_vae_level_run(diti_vae_clip *clip, diti_video *size,
     bool samples = level->resample.weight.part_count != 0;
     uint32_t i;
     if (!clip->encode && level->changes) x = diti_ltx_vae_resnet_run(clip, size, x, &level->change, time);
-    if (!clip->encode && samples) x = diti_ltx_vae_up(clip, size, x, &level->resample);
+    if (!clip->encode && samples) x = diti_ltx_vae_up(clip, size, x, level);
     for (i = 0; i < level->count; i++) x = diti_ltx_vae_resnet_run(clip, size, x, &level->resnets[i], time);
     if (clip->encode && samples) x = diti_ltx_vae_down(clip, size, x, level);
     if (clip->encode && level->changes) x = diti_ltx_vae_resnet_run(clip, size, x, &level->change, 0);

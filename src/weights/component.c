@@ -87,7 +87,10 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
     loader.user = (void *)(uintptr_t)from->keys;
     loader.weights.originals = from->originals ? from->originals : from->keys;
     result = kind->read(component, &loader, from->config, err);
-    if (result != DIT_OK) return result;
+    if (result != DIT_OK) {
+        diti_free(loader.env, loader.used);
+        return result;
+    }
     kind->load(component, &loader);
     result = diti_loader_finish(&loader, &component->weights, err);
     return result == DIT_OK && kind->finish ? kind->finish(component, from->config, err) : result;

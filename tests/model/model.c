@@ -32,6 +32,8 @@
 #define ANIMA_FILE "tests/fixtures/pipe_anima/transformer/diffusion_pytorch_model.safetensors"
 #define I2V_FILE "tests/fixtures/wan21_i2v/model.safetensors"
 #define HUNYUANVIDEO_FILE "tests/fixtures/hunyuanvideo/model.safetensors"
+#define HUNYUANVIDEO_VAE_FILE "tests/fixtures/vae_hunyuanvideo/model.safetensors"
+#define LTX_VAE_FILE "tests/fixtures/vae_ltx_mixed/model.safetensors"
 
 /* --- files changed in memory --- */
 
@@ -98,12 +100,18 @@ typedef enum part {
     PART_SANA,
     PART_I2V,
     PART_HUNYUANVIDEO,
+    PART_HUNYUANVIDEO_VAE,
+    PART_LTX_VAE,
     PART_LAST
 } part;
 static const char *const part_files[PART_LAST] = {
     T5_FILE,    PIXART_FILE, VAE_FILE,         SD3_FILE,  FLUX_FILE, DIT_FILE,         HUNYUAN_FILE, TINY_FILE,
     CLIP_FILE,  BERT_FILE,   DECODER_FILE,     KL_FILE,   WAN_FILE,  QWENIMAGE_FILE,   ANIMA_FILE,   LUMINA2_FILE,
     FLUX2_FILE, FLUX3_FILE,  QWENIMAGE21_FILE, SANA_FILE, I2V_FILE,  HUNYUANVIDEO_FILE};
+T5_FILE, PIXART_FILE, VAE_FILE, SD3_FILE, FLUX_FILE, DIT_FILE, HUNYUAN_FILE, TINY_FILE, CLIP_FILE, BERT_FILE,
+    DECODER_FILE, KL_FILE, WAN_FILE, I2V_FILE, HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE, LTX_VAE_FILE
+}
+;
 
 typedef struct component {
     diti_t5 *t5;
@@ -127,9 +135,10 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (which == PART_CLIP) result = diti_clip_load(device, env, json, file, "", &options, &out->clip, err);
     if (which == PART_BERT) result = diti_bert_load(device, env, json, file, "", &options, &out->bert, err);
     if (which == PART_DECODER) result = diti_decoder_load(device, env, json, file, "", &options, &out->decoder, err);
-    if (which == PART_VAE || which == PART_TINY || which == PART_KL)
+    if (which == PART_VAE || which == PART_TINY || which == PART_KL || which >= PART_HUNYUANVIDEO_VAE)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART || which >= PART_WAN || (which >= PART_SD3 && which <= PART_HUNYUAN)) {
+    if (which == PART_PIXART || (which >= PART_WAN && which <= PART_HUNYUANVIDEO) ||
+        (which >= PART_SD3 && which <= PART_HUNYUAN)) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
     diti_json_free(env, json);
@@ -160,6 +169,7 @@ typedef struct wrong {
     const char *words[3]; /* the message must hold these */
 } wrong;
 
+#define LTX_CONFIG "{\"patch_size\": 2"
 #define WAN_CONFIG "{\"num_attention_heads\": 3, \"attention_head_dim\": 24"
 static const wrong wrongs[] = {
     {PART_T5,
@@ -320,6 +330,28 @@ static const wrong wrongs[] = {
      NULL,
      "{\"num_hidden_layers\": 1}",
      {"num_hidden_layers: 1", "encoder.layer.1.intermediate.dense.weight", NULL}},
+    {PART_KL, NULL, NULL, "{\"act_fn\": \"relu\"}", {"act_fn: relu", "silu", NULL}},
+    {PART_KL, NULL, NULL, "{\"act_fn\": 3}", {"act_fn: its value", NULL, NULL}},
+    {PART_KL,
+     NULL,
+     NULL,
+     "{\"down_block_types\": [\"DownEncoderBlock2D\", \"AttnDownEncoderBlock2D\"]}",
+     {"down_block_types: AttnDownEncoderBlock2D", NULL, NULL}},
+    {PART_KL,
+     NULL,
+     NULL,
+     "{\"up_block_types\": [\"AttnUpDecoderBlock2D\"]}",
+     {"up_block_types: AttnUpDecoderBlock2D", NULL, NULL}},
+    {PART_TINY, NULL, NULL, "{\"act_fn\": \"gelu\"}", {"act_fn: gelu", "relu", NULL}},
+    {PART_HUNYUANVIDEO_VAE,
+     NULL,
+     NULL,
+     "{\"norm_num_groups\": 4, \"spatial_compression_ratio\": 4}",
+     {"spatial_compression_ratio", NULL, NULL}},
+    {PART_LTX_VAE, NULL, NULL, LTX_CONFIG ", \"encoder_causal\": false}", {"encoder_causal: only true", NULL, NULL}},
+    {PART_LTX_VAE, NULL, NULL, LTX_CONFIG ", \"upsample_residual\": [true]}", {"upsample_residual", NULL, NULL}},
+    {PART_LTX_VAE, NULL, NULL, LTX_CONFIG ", \"upsample_residual\": [true, 1]}", {"upsample_residual", NULL, NULL}},
+    {PART_LTX_VAE, NULL, NULL, LTX_CONFIG ", \"upsample_residual\": true}", {"upsample_residual", NULL, NULL}},
     {PART_KL, NULL, NULL, "{\"layers_per_block\": 3}", {"layers_per_block: 3", "encoder", "level 0"}},
     {PART_KL, NULL, NULL, "{\"block_out_channels\": [8]}", {"block_out_channels: a list of 1", "encoder", NULL}},
     /* Wan, whose fixture has smaller heads than published models */
