@@ -10,7 +10,8 @@ struct diti_cogvideox_vae {
     uint32_t time_levels; /* levels that halve the frames, too: the encoder's first, the decoder's first */
 };
 
-#define DITI_COGVIDEOX_FRAMES 2u /* latent frames of a chunk */
+#define DITI_COGVIDEOX_FRAMES 2u   /* latent frames of a chunk */
+#define DITI_COGVIDEOX_PICTURES 8u /* frames of one that is encoded, whatever they become */
 
 static bool diti_cogvideox_vae_is(diti_loader *loader, const diti_json *config) {
     return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLCogVideoX") ||
@@ -126,6 +127,7 @@ static dit_result diti_cogvideox_vae_read(diti_vae *vae, diti_loader *loader, co
     vae->style.eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
     vae->style.ends = vae->style.cached = vae->tiles_clip = true;
     vae->traits.inverts_scale = diti_setting_bool(&settings, "invert_scale_latents", false);
+    diti_vae_check_words(&settings, "act_fn", "silu swish");
     return settings.result;
 }
 
@@ -155,9 +157,8 @@ static uint32_t diti_cogvideox_vae_frames(const diti_vae *vae, uint32_t frames, 
 }
 
 /* The first chunk takes what others leave over. */
-static bool diti_cogvideox_vae_cut(const diti_vae *vae, uint32_t frames, bool encode, uint32_t index, uint32_t *first,
-                                   uint32_t *count) {
-    uint32_t most = DITI_COGVIDEOX_FRAMES * (encode ? vae->frame_factor : 1), rest = frames % most;
+static bool diti_cogvideox_vae_cut(uint32_t frames, bool encode, uint32_t index, uint32_t *first, uint32_t *count) {
+    uint32_t most = encode ? DITI_COGVIDEOX_PICTURES : DITI_COGVIDEOX_FRAMES, rest = frames % most;
     uint32_t chunks = frames / most ? frames / most : 1;
     if (index >= chunks) return false;
     *first = index ? index * most + rest : 0;
@@ -169,11 +170,11 @@ static uint32_t diti_cogvideox_vae_latent_frames(const diti_vae *vae, uint32_t f
     uint32_t index, first, count, made = 0, factor = vae->frame_factor;
     uint32_t latent = frames % (2 * factor) == 1 ? (frames - 1) / factor + 1 : frames / factor;
     if (!encode) {
-        for (index = 0; diti_cogvideox_vae_cut(vae, latent, false, index, &first, &count); index++)
+        for (index = 0; diti_cogvideox_vae_cut(latent, false, index, &first, &count); index++)
             made += diti_cogvideox_vae_frames(vae, count, false);
         return made == frames ? latent : 0;
     }
-    for (index = 0; diti_cogvideox_vae_cut(vae, frames, true, index, &first, &count); index++)
+    for (index = 0; diti_cogvideox_vae_cut(frames, true, index, &first, &count); index++)
         made += diti_cogvideox_vae_frames(vae, count, true);
     return made;
 }
@@ -182,7 +183,7 @@ static bool diti_cogvideox_vae_chunk(const diti_vae_clip *clip, uint32_t index, 
     const diti_vae *vae = clip->vae;
     uint32_t frames = clip->encode ? clip->pixels.frames : clip->latent.frames, i, first, count;
     for (i = 0; i <= index; i++) {
-        if (!diti_cogvideox_vae_cut(vae, frames, clip->encode, i, &first, &count)) return false;
+        if (!diti_cogvideox_vae_cut(frames, clip->encode, i, &first, &count)) return false;
         out->out_first += i ? out->out_frames : 0;
         out->out_frames = diti_cogvideox_vae_frames(vae, count, clip->encode);
     }

@@ -170,6 +170,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/vae_wan",
     "tests/fixtures/vae_hunyuanvideo",
     "tests/fixtures/vae_ltx_mixed",
+    "tests/fixtures/vae_cogvideox_two",
     "tests/fixtures/pipe_cogvideox_2b",
     "tests/fixtures/wan",
     "tests/fixtures/wan21_i2v",
