@@ -544,22 +544,20 @@ static void diti_given_emit_mask(const diti_share *share, diti_graph *graph, dit
               "given frames");
 }
 
-/* The picture that a model moves is its condition's first frame; so are frames in front that only fill patches. */
+/* The picture that a model moves is its condition's first frame, also where frames in front only fill patches. */
 static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
     diti_tensor first;
-    uint32_t i, plane = (uint32_t)diti_request_plane(request),
-                channels = share->job->model->transformer->traits.condition_channels,
-                masks = share->job->model->transformer->traits.mask_channels;
+    uint32_t plane = (uint32_t)diti_request_plane(request),
+             channels = share->job->model->transformer->traits.condition_channels,
+             masks = share->job->model->transformer->traits.mask_channels;
     share->program.condition = diti_tensor_state(graph, DITI_F32, channels, plane, "condition");
     first = diti_given_encode(share, graph, 0);
     if (first) {
-        if (masks) {
+        if (masks)
             diti_given_emit_mask(share, graph, first);
-        } else {
-            for (i = 0; i <= request->shape.extra_frames && !diti_graph_failed(graph); i++)
-                diti_given_copy(share, graph, first, 0, share->program.condition, i, 1);
-        }
+        else
+            diti_given_copy(share, graph, first, 0, share->program.condition, 0, 1);
     }
     diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
 }

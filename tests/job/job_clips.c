@@ -675,7 +675,8 @@ typedef struct measured_model {
     bool fixed;                       /* it makes clips of its own size alone */
 } measured_model;
 
-static void small_cogvideox15(real_file *file) { real_cogvideox(file, 128, 1, 2); }
+static void small_cogvideox15(real_file *file) { real_cogvideox(file, 128, 1, 2, 16); }
+static void small_cogvideox15_i2v(real_file *file) { real_cogvideox(file, 128, 1, 2, 32); }
 static void small_wan22_decoder(real_file *file) { real_wan22_decoder(file, 8); }
 
 #define MEASURED_PIPELINE(FOLDER, TRANSFORMER, MOVES)                                                                  \
@@ -727,6 +728,56 @@ static dit_model *load_parts(const measured_model *m, real_file files[2]) {
     desc.components = components;
     CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s: %s", m->name, err.message);
     return model;
+}
+
+/* Nine frames are three of the latent, and one in front fills a patch of two. The picture is the first of these four,
+   and zeros stand behind it: so CogVideoX 1.5's own pipeline has it. */
+static void test_filled_patches(void) {
+    static const measured_model i2v = {"CogVideoX 1.5 I2V",
+                                       NULL,
+                                       COGVIDEOX "/vae",
+                                       COGVIDEOX "/scheduler",
+                                       small_cogvideox15_i2v,
+                                       NULL,
+                                       224,
+                                       4096,
+                                       0,
+                                       true,
+                                       false};
+    enum { SIDE = 16, FRAMES = 4, PLANE = 2 * 2, CHANNELS = 16, VALUES = CHANNELS * FRAMES * PLANE };
+    static float embeds[224 * 4096], condition[VALUES];
+    uint32_t i, first = 0, behind = 0;
+    real_file files[2] = {{0}};
+    dit_model *model = load_parts(&i2v, files);
+    dit_image *image = stripes(SIDE, SIDE, 1);
+    dit_job_desc desc = {0};
+    dit_tensor input = {0};
+    dit_job *job = NULL;
+    dit_error err = {0};
+    input.name = "prompt_embeds";
+    input.type = DIT_TYPE_F32;
+    input.rank = 3;
+    input.shape[0] = 1, input.shape[1] = 224, input.shape[2] = 4096;
+    input.data = embeds;
+    desc.model = model;
+    desc.inputs = &input, desc.input_count = 1;
+    desc.guidance.scale = 1;
+    desc.width = desc.height = SIDE;
+    desc.frame_count = 9;
+    desc.steps = 1;
+    desc.init_image = image;
+    if (model && run(&job, &desc)) {
+        const diti_program *program = &job->shares[0]->program;
+        CHECK_MESSAGE(diti_plan_read(program->plan, program->condition, condition, sizeof condition, &err) == DIT_OK,
+                      "%s", err.message);
+        for (i = 0; i < VALUES; i++) *(i % (FRAMES * PLANE) < PLANE ? &first : &behind) += condition[i] != 0;
+        CHECK_MESSAGE(first == CHANNELS * PLANE && behind == 0, "%u values of the picture, %u behind it", first,
+                      behind);
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    real_free(&files[0]);
+    free_stripes(image);
 }
 
 typedef struct measured_clip {
@@ -1021,6 +1072,7 @@ int main(void) {
         test_hunyuanvideo();
         test_first_frame();
         test_holding();
+        test_filled_patches();
         test_bounds();
         test_tile_memory();
         test_small_buffers();

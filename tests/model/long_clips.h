@@ -806,7 +806,7 @@ static inline void long_reference_wan(long_run *r) {
 
 static inline void long_stdit(real_file *file) { real_stdit(file, 1, 120, 1); }
 static inline void long_latte(real_file *file) { real_latte(file, true, 1); }
-static inline void long_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 1, 1); }
+static inline void long_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 1, 1, 16); }
 static inline void long_wan_14b(real_file *file) { real_wan(file, 5120, 1, 13824, 16, 16, 0); }
 
 static const long_clip long_clips[] = {

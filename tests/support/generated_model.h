@@ -319,7 +319,7 @@ static inline void generated_krea2(real_file *file, const generated_model *m) {
 
 /* Tokens of CogVideoX 1.5 are two frames of the latent deep. */
 static inline void generated_cogvideox15(real_file *file, const generated_model *m) {
-    real_cogvideox(file, m->heads * m->head_dim, m->layers, 2);
+    real_cogvideox(file, m->heads * m->head_dim, m->layers, 2, 16);
 }
 
 typedef struct generated_family {

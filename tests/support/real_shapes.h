@@ -851,15 +851,16 @@ static inline void real_latte(real_file *file, bool plan, uint32_t blocks) {
 }
 
 /* CogVideoX under diffusers' names alone; frames: of a patch. */
-static inline void real_cogvideox(real_file *file, uint64_t width, uint32_t blocks, uint64_t frames) {
+static inline void real_cogvideox(real_file *file, uint64_t width, uint32_t blocks, uint64_t frames,
+                                  uint64_t channels) {
     static const char block[] = "transformer_blocks.%u";
     static const char *const layers[] = {"attn1.to_q",    "attn1.to_k", "attn1.to_v",   "attn1.to_out.0",
                                          "ff.net.0.proj", "ff.net.2",   "norm1.linear", "norm2.linear"};
     static const uint32_t rows[] = {1, 1, 1, 1, 4, 1, 6, 6}, columns[] = {1, 1, 1, 1, 1, 4, 0, 0};
-    const uint64_t shape[4] = {width, 16, 2, 2};
+    const uint64_t shape[4] = {width, channels, 2, 2};
     uint32_t i, k;
     if (frames > 1) {
-        real_layer(file, width, 16 * 4 * frames, "patch_embed.proj", "patch_embed.proj", 0);
+        real_layer(file, width, channels * 4 * frames, "patch_embed.proj", "patch_embed.proj", 0);
     } else {
         real_tensor_of(file, shape, 4, 0, 0.125, "patch_embed.proj", "patch_embed.proj", 0, ".weight");
         real_vector(file, width, 0, "patch_embed.proj", "patch_embed.proj", 0, ".bias");
@@ -1423,9 +1424,9 @@ static inline void published_stdit_2(real_file *file) { real_stdit(file, 2, 200,
 static inline void published_stdit_3(real_file *file) { real_stdit(file, 3, 300, 28); }
 static inline void published_latte(real_file *file) { real_latte(file, false, 28); }
 static inline void published_lattet2v(real_file *file) { real_latte(file, true, 28); }
-static inline void published_cogvideox_2b(real_file *file) { real_cogvideox(file, 1920, 30, 1); }
-static inline void published_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 42, 1); }
-static inline void published_cogvideox15(real_file *file) { real_cogvideox(file, 3072, 42, 2); }
+static inline void published_cogvideox_2b(real_file *file) { real_cogvideox(file, 1920, 30, 1, 16); }
+static inline void published_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 42, 1, 16); }
+static inline void published_cogvideox15(real_file *file) { real_cogvideox(file, 3072, 42, 2, 16); }
 static inline void published_ltx_2b(real_file *file) { real_ltx(file, 2048, 28); }
 static inline void published_ltx_13b(real_file *file) { real_ltx(file, 4096, 48); }
 static inline void published_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 3072, 20, 40); }
