@@ -350,7 +350,7 @@ static void diti_model_describe_transformer(dit_model *model) {
     uint32_t factor = diti_model_factor(model), i;
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
-                model->pipeline ? model->pipeline->variant : traits->variant);
+                model->pipeline && model->pipeline->variant ? model->pipeline->variant : traits->variant);
     model->info.default_height = traits->default_size * factor;
     model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
     model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;

@@ -28,8 +28,9 @@ DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model) {
    is, 0. */
 static uint32_t diti_prompt_rules(const dit_model *model) {
     const diti_chat *chat = model->encoders[0].chat;
-    if (model->transformer && model->transformer->traits.mends_prompts) return DITI_CLEAN_ENTITIES | DITI_CLEAN_QUOTES;
-    if (model->fixed_text || (chat && !(chat->rules & DITI_CHAT_LOWERS)) || diti_prompts_read_padding(model) ||
+    const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    if (traits && traits->mends_prompts) return DITI_CLEAN_ENTITIES | DITI_CLEAN_QUOTES;
+    if (model->fixed_text || (chat && !(chat->rules & DITI_CHAT_LOWERS)) || (traits && traits->keeps_case) ||
         model->encoders[0].padding)
         return 0;
     return DITI_CLEAN_LOWER_SIGMA;

@@ -431,6 +431,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
+    wanted.quadratic = model->transformer->traits.quadratic_sigmas && !desc->schedule;
     wanted.measured_shift = model->transformer->traits.measured_shift;
     if (wanted.steps == model->sigma_count && !desc->schedule) {
         wanted.sigmas = model->sigmas;

@@ -165,6 +165,31 @@ static const char diti_ltx_scheduler[] =
     "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"use_dynamic_shifting\":true,\"base_shift\":0.95,"
     "\"max_shift\":2.05,\"base_image_seq_len\":1024,\"max_image_seq_len\":4096,\"shift_terminal\":0.1}";
 
+/* The pipeline of 0.9.5 and later. Original files have no model_index.json: those of 2B tell in their metadata how
+   positions count, and 13B is newer than that. */
+#define DITI_LTX_CONDITION "LTXConditionPipeline"
+static const diti_pipeline_class diti_ltx_pipelines[] = {{DITI_LTX_CONDITION, NULL, 256, 0}, {NULL, NULL, 0, 0}};
+
+static void diti_ltx_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    bool newer = traits->causal_frames || traits->layers > 40;
+    (void)scheduler;
+    if (index) newer = diti_equal(diti_json_string(index, "_class_name", ""), DITI_LTX_CONDITION);
+    traits->causal_frames = traits->quadratic_sigmas = newer;
+    if (!newer) return;
+    traits->encodes_padding = false;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\"}";
+}
+
+static bool diti_ltx_is_causal(const diti_loader *loader) {
+    const char *text = diti_checkpoint_text(loader->checkpoint, "config");
+    diti_json *config = NULL;
+    bool causal;
+    if (!text || diti_json_parse(loader->env, text, strlen(text), "config", &config, NULL) < 0) return false;
+    causal = diti_json_bool(diti_json_get(config, "transformer"), "causal_temporal_positioning", false);
+    diti_json_free(loader->env, config);
+    return causal;
+}
+
 static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     diti_ltx *model = (diti_ltx *)(void *)component;
     const diti_ltx_config *config = &model->config;
@@ -192,8 +217,10 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->scheduler = diti_ltx_scheduler;
     traits->uniform_sigmas = true;
     traits->planar = true;
-    traits->encodes_padding = true;
+    traits->encodes_padding = traits->keeps_case = true;
     traits->frame_steps = traits->fixes_first = true;
+    traits->causal_frames = diti_ltx_is_causal(loader);
+    traits->settle = diti_ltx_settle;
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
@@ -271,6 +298,13 @@ static void diti_ltx_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
+/* Where a latent frame begins, of eight frames; or, for the first one is a single frame, as many less seven. */
+static float diti_ltx_second(const diti_ltx *model, const diti_step_desc *step, uint32_t frame) {
+    double fps = step->fps > 0 ? (double)step->fps : 25.0;
+    if (!model->base.traits.causal_frames) return (float)frame * (float)(8.0 / fps);
+    return (float)(frame ? 8 * frame - 7 : 0) * (float)(1.0 / fps);
+}
+
 /* docs/models.md 3.10: a token's places in time, in lines and in columns, each as a part of 20 seconds or of 2048
    pixels and from -1 to 1, times frequencies from pi / 2 on; the three take turns. Products are float32, as the
    original rounds them: angles become 15,700. */
@@ -278,13 +312,13 @@ static void diti_ltx_turn(const diti_ltx *model, const diti_step_desc *step, flo
     diti_token_grid grid = diti_transformer_grid(&model->base, step);
     uint32_t half = model->config.width / 2, count = model->config.width / 6, rest = half - 3 * count, j, axis, token;
     uint32_t plane = grid.rows * grid.columns, tokens = grid.frames * plane;
-    float scale = (float)(8.0 / (step->fps > 0 ? (double)step->fps : 25.0)), pace = 1.0f / (float)(count - 1);
+    float pace = 1.0f / (float)(count - 1);
     for (j = 0; j < count; j++) {
         float exponent = j < count / 2 ? pace * (float)j : 1.0f - pace * (float)(count - 1 - j); /* torch.linspace */
         float frequency = (float)pow(10000.0, (double)exponent) * 3.14159265f / 2.0f;
         for (token = 0; token < tokens; token++) {
             float places[3];
-            places[0] = (float)(token / plane) * scale / 20.0f;
+            places[0] = diti_ltx_second(model, step, token / plane) / 20.0f;
             places[1] = (float)(token % plane / grid.columns) * 32.0f / 2048.0f;
             places[2] = (float)(token % grid.columns) * 32.0f / 2048.0f;
             for (axis = 0; axis < 3; axis++) {
@@ -373,7 +407,7 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
         {"transformer", "transformer", sizeof(diti_ltx), diti_ltx_read, diti_ltx_load, NULL},
         diti_ltx_names,
         {128, 1, 0, false},
-        NULL,
+        diti_ltx_pipelines,
         {"T5", NULL, NULL},
         NULL,
         diti_ltx_places,

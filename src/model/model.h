@@ -72,8 +72,10 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas; /* steps are equal before the shift, from 1 to 1 / steps */
-    float fixed_shift;   /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
+    bool uniform_sigmas;   /* steps are equal before the shift, from 1 to 1 / steps */
+    bool quadratic_sigmas; /* half of the steps are equal and small, and the others grow (docs/models.md 3.10) */
+    bool causal_frames;    /* positions in time count the first latent frame as one frame */
+    float fixed_shift;     /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
     /* The shift, where the scheduler's configuration says that it depends on the size; NULL: by that configuration. */
     double (*measured_shift)(uint32_t image_tokens, uint32_t steps);
     const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
@@ -106,7 +108,8 @@ typedef struct diti_model_traits {
     bool masks_padding;      /* encoders leave the padding out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
-    bool encodes_padding;    /* encoders read the padding, and the transformer does not; prompts are not lower-cased */
+    bool encodes_padding;    /* encoders read the padding, and the transformer does not */
+    bool keeps_case;         /* prompts are not lower-cased */
     bool mends_prompts;      /* entities of HTML and curled quotes in prompts become plain signs */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
@@ -347,7 +350,8 @@ typedef struct diti_signature {
 } diti_signature;
 /* A pipeline's class in model_index.json tells more than its transformer does. */
 typedef struct diti_pipeline_class {
-    const char *class_name, *variant; /* NULL: the end of a list */
+    const char *class_name; /* NULL: the end of a list */
+    const char *variant;    /* NULL: the transformer's */
     uint32_t text_tokens;
     float latent_scale;
 } diti_pipeline_class;

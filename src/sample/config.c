@@ -537,6 +537,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
     const char *name = NULL;
     char plain[64];
     out->uniform = request->uniform && out->flow;
+    out->quadratic = request->quadratic && out->flow;
     if (request->schedule) {
         dit_result result = dit_find_schedule(request->schedule, &name, err);
         if (result < 0 || !name) return result;

@@ -71,7 +71,8 @@ typedef struct diti_schedule_request {
         frames; /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
     /* A model's own dynamic shifting (docs/models.md 7.7); NULL: the config's. */
     double (*measured_shift)(uint32_t image_tokens, uint32_t steps);
-    bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+    bool uniform;   /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+    bool quadratic; /* flows: half of the steps equal and small, and others that grow, as LTX-Video's from 0.9.5 on */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;
@@ -152,6 +153,7 @@ typedef struct diti_sampling {
     /* flow models */
     bool flow, dynamic_shift;
     bool uniform;                 /* from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+    bool quadratic;               /* half of the steps are equal and small, and the others grow */
     bool transforms;              /* timesteps are uniform and shifted in float, as Open-Sora 1.2 does it */
     double shift, shift_terminal; /* shift_terminal 0: none */
     const float *sigmas;          /* explicit, steps of them; NULL: none */

@@ -459,11 +459,23 @@ static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_in
 /* --- flows (docs/models.md 7.4, 7.7) --- */
 static double diti_shift(double sigma, double shift) { return shift * sigma / (1 + (shift - 1) * sigma); }
 
+/* Half of n steps bring the time 0.025 in equal parts; the others go on as fast, and reach 1 by a parabola. */
+static double diti_quadratic_sigma(uint32_t i, uint32_t n) {
+    const double end = 0.025;
+    double half = n / 2, rest = n - half, over = half - end * n, a, b;
+    if (n < 2) return 1;
+    if (i < n / 2) return 1 - i * end / half;
+    a = over / (half * rest * rest);
+    b = end / half - 2 * over / (rest * rest);
+    return 1 - (a * i * i + b * i + a * half * half);
+}
+
 static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
     uint32_t n = sampling->steps;
     double training = 1.0 / sampling->train_steps,
            lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
     if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
+    if (sampling->quadratic) return diti_shift(diti_quadratic_sigma(i, n), sampling->shift);
     if (diti_sampling_multistep(sampling)) /* nearly uniform; they want some signal from the beginning */
         return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
     if (sampling->uniform) return diti_shift((n - i) / (double)n, sampling->shift);

@@ -498,6 +498,83 @@ static void test_first_frame(void) {
     free_stripes(image);
 }
 
+/* The transformer of pipe_ltx with the metadata that original files of 0.9.5 have. */
+static void original_ltx(folder *out) {
+    static const char begin[] = "{\"__metadata__\":{",
+                      more[] = "\"config\":\"{\\\"transformer\\\":{\\\"causal_temporal_positioning\\\":true}}\",";
+    const size_t at = 8 + sizeof begin - 1;
+    size_t size = 0, config = 0;
+    char *file = test_read_file("tests/fixtures/pipe_ltx/transformer/diffusion_pytorch_model.safetensors", &size);
+    char *text = test_read_file("tests/fixtures/pipe_ltx/transformer/config.json", &config);
+    bytes whole = {0};
+    if (CHECK(file && text && size > at && !memcmp(file + 8, begin, at - 8))) {
+        bytes_u64(&whole, *(const uint64_t *)(const void *)file + sizeof more - 1);
+        bytes_add(&whole, file + 8, at - 8);
+        bytes_add(&whole, more, sizeof more - 1);
+        bytes_add(&whole, file + at, size - at);
+        folder_add(out, "diffusion_pytorch_model.safetensors", whole);
+        folder_add_text(out, "config.json", text);
+    }
+    free(file);
+    free(text);
+}
+
+/* LTX-Video's pipeline from 0.9.5 on: other steps, positions that count the first latent frame as one frame, and an
+   encoder that does not see padding. Every 16th value from the sixth on of what diffusers 0.42.1 makes in float32.
+   original: no model_index.json says so, nor is there a scheduler. */
+static void test_ltx_condition(bool original) {
+    enum { VALUES = 16 * 2 * 2 * 3 };
+    static const float wanted[] = {-2.954008f, 0.493468f, -0.298092f, 0.974927f,  1.699131f, -0.530329f,
+                                   3.973044f,  0.348235f, 0.057207f,  -2.374082f, 1.623624f, -3.366470f};
+    static const char *const parts[] = {"transformer", "vae", "text_encoder", "tokenizer"};
+    static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE, DIT_ROLE_TEXT_1, DIT_ROLE_TOKENIZER_1};
+    static float latent[VALUES];
+    char paths[4][64];
+    folder index = {0}, scheduler = {0}, transformer = {0};
+    dit_component components[5];
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    dit_job_desc desc = {0};
+    dit_job *job = NULL;
+    dit_error err = {0};
+    float worst = 0;
+    uint32_t i;
+    memset(components, 0, sizeof components);
+    folder_add_text(&index, "model_index.json", "{\"_class_name\": \"LTXConditionPipeline\"}");
+    folder_add_text(&scheduler, "scheduler_config.json", "{\"_class_name\": \"FlowMatchEulerDiscreteScheduler\"}");
+    for (i = 0; i < 4; i++) {
+        diti_format(paths[i], sizeof paths[i], "tests/fixtures/pipe_ltx/%s", parts[i]);
+        components[i].role = roles[i], components[i].source.path = paths[i];
+    }
+    components[4].role = DIT_ROLE_SCHEDULER, components[4].source = folder_source(&scheduler);
+    md.components = components;
+    md.component_count = original ? 4 : 5;
+    if (original) {
+        original_ltx(&transformer);
+        components[0].source = folder_source(&transformer);
+    } else {
+        md.source = folder_source(&index);
+    }
+    if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
+        desc.model = model;
+        desc.prompt = "A fox runs through SNOW";
+        desc.width = 96, desc.height = 64;
+        desc.frame_count = 9;
+        desc.steps = 5;
+        desc.guidance.scale = 3;
+        desc.seed = 42;
+        if (run(&job, &desc) &&
+            CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latent, sizeof latent, 0, &err) == DIT_OK))
+            for (i = 0; i < DITI_COUNT(wanted); i++) worst = fmaxf(worst, fabsf(latent[5 + 16 * i] - wanted[i]));
+        CHECK_MESSAGE(worst < 0.05f, "a latent differs by %g", (double)worst); /* on F32 by 3e-5 */
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    folder_free(&transformer);
+    folder_free(&scheduler);
+    folder_free(&index);
+}
+
 /* Frames that are held: every rule of mask_strategy and loops. */
 static void test_holding(void) {
     static const struct {
@@ -1071,6 +1148,8 @@ int main(void) {
         if (sweep) test_from_picture();
         test_hunyuanvideo();
         test_first_frame();
+        test_ltx_condition(false);
+        test_ltx_condition(true);
         test_holding();
         test_filled_patches();
         test_bounds();
