@@ -34,7 +34,7 @@ struct diti_ltx_vae {
     diti_ltx_vae_time time;
     diti_weight table; /* [2, channels]: of the last norm */
     uint32_t patch;
-    float eps; /* of norm3 */
+    float eps; /* norm3 has it */
 };
 
 /* ---- names of original files: docs/models.md 4.9 ---- */
