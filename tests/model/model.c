@@ -104,14 +104,30 @@ typedef enum part {
     PART_LTX_VAE,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {
-    T5_FILE,    PIXART_FILE, VAE_FILE,         SD3_FILE,  FLUX_FILE, DIT_FILE,         HUNYUAN_FILE, TINY_FILE,
-    CLIP_FILE,  BERT_FILE,   DECODER_FILE,     KL_FILE,   WAN_FILE,  QWENIMAGE_FILE,   ANIMA_FILE,   LUMINA2_FILE,
-    FLUX2_FILE, FLUX3_FILE,  QWENIMAGE21_FILE, SANA_FILE, I2V_FILE,  HUNYUANVIDEO_FILE};
-T5_FILE, PIXART_FILE, VAE_FILE, SD3_FILE, FLUX_FILE, DIT_FILE, HUNYUAN_FILE, TINY_FILE, CLIP_FILE, BERT_FILE,
-    DECODER_FILE, KL_FILE, WAN_FILE, I2V_FILE, HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE, LTX_VAE_FILE
-}
-;
+static const char *const part_files[PART_LAST] = {T5_FILE,
+                                                  PIXART_FILE,
+                                                  VAE_FILE,
+                                                  SD3_FILE,
+                                                  FLUX_FILE,
+                                                  DIT_FILE,
+                                                  HUNYUAN_FILE,
+                                                  TINY_FILE,
+                                                  CLIP_FILE,
+                                                  BERT_FILE,
+                                                  DECODER_FILE,
+                                                  KL_FILE,
+                                                  WAN_FILE,
+                                                  QWENIMAGE_FILE,
+                                                  ANIMA_FILE,
+                                                  LUMINA2_FILE,
+                                                  FLUX2_FILE,
+                                                  FLUX3_FILE,
+                                                  QWENIMAGE21_FILE,
+                                                  SANA_FILE,
+                                                  I2V_FILE,
+                                                  HUNYUANVIDEO_FILE,
+                                                  HUNYUANVIDEO_VAE_FILE,
+                                                  LTX_VAE_FILE};
 
 typedef struct component {
     diti_t5 *t5;
