@@ -454,7 +454,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
     }
     if (tensor->made) return diti_nunchaku_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     if (tensor->nvfp4) return diti_nvfp4_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
-    if (tensor->iq4) return diti_iq4_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
+    if (tensor->iq4) return diti_iq4_read(checkpoint, tensor, false, offset, (unsigned char *)out, size, err);
     if (tensor->strides) return diti_checkpoint_gather(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
 }

@@ -182,7 +182,8 @@ DIT_INTERNAL dit_result diti_nvfp4_read(const diti_checkpoint *checkpoint, const
 /* --- inside the room: IQ4_NL and IQ4_XS (iq4.c), which are read as Q8_0 --- */
 /* For a tensor of any type, when its place in the file is known. */
 DIT_INTERNAL void diti_iq4_name(diti_stored_tensor *tensor);
-DIT_INTERNAL dit_result diti_iq4_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+/* Bytes [offset, offset + size) of the tensor as Q8_0, or of its floats. */
+DIT_INTERNAL dit_result diti_iq4_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, bool floats,
                                       uint64_t offset, unsigned char *out, size_t size, dit_error *err);
 
 /* --- low-rank parts and smoothing: a matrix NAME may have these beside it, and y = (x / NAME_smooth) NAME^T + (x

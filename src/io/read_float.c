@@ -66,8 +66,13 @@ DIT_INTERNAL dit_result diti_checkpoint_read_range(const diti_checkpoint *checkp
                          "%s: tensor '%s' is stored as %s, which only matrices may be",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
     }
+    if (tensor->iq4) {
+        result = diti_iq4_read(checkpoint, tensor, true, first * sizeof *out, (unsigned char *)out,
+                               (size_t)count * sizeof *out, err);
+        done = count;
+    }
     fit = sizeof some / bytes;
-    if ((tensor->strides || tensor->made || tensor->nvfp4 || tensor->iq4) && count / block > fit) {
+    if ((tensor->strides || tensor->made || tensor->nvfp4) && count / block > fit) {
         fit = count / block; /* in pieces a long stretch would be read again for each */
         blocks = (unsigned char *)diti_alloc_array(&checkpoint->env, (size_t)fit, bytes);
         if (!blocks) return diti_no_memory(diti_file_name(checkpoint->files[tensor->file]), err);
