@@ -163,6 +163,8 @@ typedef struct diti_settings {
 DIT_INTERNAL diti_settings diti_settings_of(const diti_json *object, const char *file, dit_error *err);
 DIT_INTERNAL void diti_settings_refuse(diti_settings *settings, dit_result result, const char *key,
                                        const char *problem);
+/* Refuses a setting, a word or a list of words, that is not one of those that are known. */
+DIT_INTERNAL void diti_settings_check_words(diti_settings *settings, const char *key, const char *known);
 DIT_INTERNAL const diti_json *diti_setting(const diti_settings *settings, const char *key); /* NULL: absent or null */
 DIT_INTERNAL double diti_setting_number(diti_settings *settings, const char *key, double otherwise, double least,
                                         double most);

@@ -423,6 +423,20 @@ DIT_INTERNAL void diti_settings_refuse(diti_settings *settings, dit_result resul
     settings->result = diti_fail(settings->err, result, "%s: %s: %s", settings->file, key, problem);
 }
 
+DIT_INTERNAL void diti_settings_check_words(diti_settings *settings, const char *key, const char *known) {
+    const diti_json *value = diti_setting(settings, key), *item = value;
+    char problem[200];
+    if (value && value->kind == DITI_JSON_ARRAY) item = value->first;
+    for (; item; item = item == value ? NULL : item->next) {
+        const char *word = item->kind == DITI_JSON_STRING ? item->text : "";
+        if (*word && strstr(known, word)) continue;
+        diti_format(problem, sizeof problem, "%.60s is of another kind than the published ones, which have %s",
+                    *word ? word : "its value", known);
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, problem);
+        return;
+    }
+}
+
 DIT_INTERNAL const diti_json *diti_setting(const diti_settings *settings, const char *key) {
     const diti_json *value = diti_json_get(settings->object, key);
     return value && value->kind != DITI_JSON_NULL ? value : NULL;

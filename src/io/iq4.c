@@ -2,7 +2,7 @@
    as Q8_0, whose quants hold these values: IQ4_NL exactly, scales of IQ4_XS rounded to F16 (docs/models.md 9.2). */
 #include "io/io.h"
 
-/* Of the files' blocks of 32 and 256, and of 32 values as they are read. */
+/* Bytes: the files' blocks of 32 and 256 values, then 32 values as they are read. */
 enum { DITI_IQ4_NL_BYTES = 18, DITI_IQ4_XS_BYTES = 136, DITI_IQ4_Q8_BYTES = 34, DITI_IQ4_FLOAT_BYTES = 128 };
 #define DITI_IQ4_RUN 2048u /* times 32 values are made at a time: 256 blocks of IQ4_XS */
 

@@ -127,7 +127,7 @@ static dit_result diti_cogvideox_vae_read(diti_vae *vae, diti_loader *loader, co
     vae->style.eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
     vae->style.ends = vae->style.cached = vae->tiles_clip = true;
     vae->traits.inverts_scale = diti_setting_bool(&settings, "invert_scale_latents", false);
-    diti_vae_check_words(&settings, "act_fn", "silu swish");
+    diti_settings_check_words(&settings, "act_fn", "silu swish");
     return settings.result;
 }
 

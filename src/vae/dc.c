@@ -55,11 +55,11 @@ DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const d
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0);
     vae->dc = (struct diti_dc *)diti_component_array(&vae->base, loader, 1, sizeof *vae->dc);
     if (!vae->dc) return loader->error.result;
-    diti_vae_check_words(&settings, "encoder_block_types", "ResBlock EfficientViTBlock");
-    diti_vae_check_words(&settings, "decoder_block_types", "ResBlock EfficientViTBlock");
-    diti_vae_check_words(&settings, "decoder_norm_types", "rms_norm");
-    diti_vae_check_words(&settings, "decoder_act_fns", "silu");
-    diti_vae_check_words(&settings, "decoder_conv_act_fn", "relu");
+    diti_settings_check_words(&settings, "encoder_block_types", "ResBlock EfficientViTBlock");
+    diti_settings_check_words(&settings, "decoder_block_types", "ResBlock EfficientViTBlock");
+    diti_settings_check_words(&settings, "decoder_norm_types", "rms_norm");
+    diti_settings_check_words(&settings, "decoder_act_fns", "silu");
+    diti_settings_check_words(&settings, "decoder_conv_act_fn", "relu");
     vae->dc->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 128);
     vae->dc->encoder.shortcut = diti_setting_bool(&settings, "encoder_out_shortcut", true);
     vae->dc->decoder.shortcut = diti_setting_bool(&settings, "decoder_in_shortcut", true);

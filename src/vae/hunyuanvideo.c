@@ -84,7 +84,7 @@ static dit_result diti_hunyuanvideo_vae_read(diti_vae *vae, diti_loader *loader,
     vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
     vae->style.eps = 1e-6f;
     vae->style.ends = vae->style.edges = true;
-    diti_vae_check_words(&settings, "act_fn", "silu swish");
+    diti_settings_check_words(&settings, "act_fn", "silu swish");
     return settings.result;
 }
 

@@ -213,9 +213,9 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     diti_kl_choose_names(vae, loader);
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
-    diti_vae_check_words(&settings, "act_fn", "silu swish");
-    diti_vae_check_words(&settings, "down_block_types", "DownEncoderBlock2D");
-    diti_vae_check_words(&settings, "up_block_types", "UpDecoderBlock2D");
+    diti_settings_check_words(&settings, "act_fn", "silu swish");
+    diti_settings_check_words(&settings, "down_block_types", "DownEncoderBlock2D");
+    diti_settings_check_words(&settings, "up_block_types", "UpDecoderBlock2D");
     DITI_TRY(settings.result);
     if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

@@ -25,20 +25,6 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float sc
     vae->traits.shift = shift;
 }
 
-DIT_INTERNAL void diti_vae_check_words(diti_settings *settings, const char *key, const char *known) {
-    const diti_json *value = diti_setting(settings, key), *item = value;
-    char problem[200];
-    if (value && value->kind == DITI_JSON_ARRAY) item = value->first;
-    for (; item; item = item == value ? NULL : item->next) {
-        const char *word = item->kind == DITI_JSON_STRING ? item->text : "";
-        if (*word && strstr(known, word)) continue;
-        diti_format(problem, sizeof problem, "%.60s is of another kind than the published ones, which have %s",
-                    *word ? word : "its value", known);
-        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, problem);
-        return;
-    }
-}
-
 /* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
    better. */
 static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {
@@ -81,8 +67,8 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     if (diti_dc_is(loader, name)) return diti_dc_read(vae, loader, config, err);
     vae->traits.tiny = vae->traits.exact = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
     if (!vae->traits.tiny) return diti_kl_read(vae, loader, config, err);
-    diti_vae_check_words(&settings, "act_fn", "relu");
-    diti_vae_check_words(&settings, "upsample_fn", "nearest");
+    diti_settings_check_words(&settings, "act_fn", "relu");
+    diti_settings_check_words(&settings, "upsample_fn", "nearest");
     return settings.result;
 }
 

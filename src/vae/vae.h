@@ -299,8 +299,6 @@ DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level
 /* Room for as many levels as the file has names BEFORE0AFTER, and `more`; NULL: the loader has failed. */
 DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
                                                    const char *before, const char *after, uint32_t more);
-/* Every element of a setting that may be a list is one of the words that are known. */
-DIT_INTERNAL void diti_vae_check_words(diti_settings *settings, const char *key, const char *known);
 /* A list of as many numbers as the latent has channels; where there is none, out stays as it is. */
 DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out);
 /* Devices have a band of lines of every frame: not whole frames, which an autoencoder takes one by one, nor tiles. */
