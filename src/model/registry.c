@@ -209,7 +209,8 @@ static const char diti_family_original[] = "model.diffusion_model.";
 static const char *diti_family_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
     /* Anima's own files have "net.", and those that ComfyUI makes of them have not. */
     static const char *const known[] = {"model.diffusion_model.net.", diti_family_original, "net."};
-    uint32_t i, k, count = prefix && prefix[0] ? 0 : diti_checkpoint_count(checkpoint);
+    bool told = prefix && prefix[0] && !diti_equal(prefix, diti_family_original);
+    uint32_t i, k, count = told ? 0 : diti_checkpoint_count(checkpoint);
     for (k = 0; k < DITI_COUNT(known); k++)
         for (i = 0; i < count; i++)
             if (diti_starts_with(diti_checkpoint_tensor(checkpoint, i)->name, known[k])) return known[k];
