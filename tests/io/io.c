@@ -674,10 +674,17 @@ static void read_all(const char *path) {
     diti_checkpoint_close(checkpoint);
 }
 
+/* Parts behind the first are opened with it, and refused by themselves. */
+static bool is_later_part(const char *path) {
+    const char *of = strstr(path, "-of-");
+    return of && of - path >= 5 && strncmp(of - 5, "00001", 5) != 0;
+}
+
 static void walk(const char *path) {
     DIR *dir = opendir(path);
     struct dirent *entry;
     if (!dir) {
+        if (is_later_part(path)) return;
         if (diti_ends_with(path, ".safetensors") || diti_ends_with(path, ".gguf") ||
             diti_ends_with(path, ".index.json"))
             read_all(path);
