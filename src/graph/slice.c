@@ -464,10 +464,11 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
 /* A gated slice that took less than half of what is expected did nothing. The first time counts as it is; later a
    longer one only by a quarter, since whatever else the machine does now and then makes a slice longer, and nothing
    makes it shorter. Two equal timestamps tell no time: MoltenVK writes those of a command buffer when all of it has
-   run, on devices whose counters it cannot read in between. */
+   run, on devices whose counters it cannot read in between. A software driver writes some timestamps at once and others
+   late: its zeros count, or the others would alone. */
 DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
     diti_plan_slice *entry = &plan->slices[slice];
-    if (!(us > 0)) return;
+    if (!(us > 0) && !plan->device->software) return;
     plan->last_slice_us = (uint32_t)(us + 0.5f);
     if (entry->gated && us < entry->us / 2) return;
     entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
