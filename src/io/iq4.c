@@ -1,5 +1,6 @@
 /* IQ4_NL and IQ4_XS of ggml's files: numbers of 4 bits that stand for one of 16 values of 8 bits. The tensors are read
-   as Q8_0, whose quants hold these values: IQ4_NL exactly, scales of IQ4_XS rounded to F16 (docs/models.md 9.2). */
+   as floats, or as Q8_0, whose quants hold these values: IQ4_NL exactly, scales of IQ4_XS rounded to F16
+   (docs/models.md 9.2). */
 #include "io/io.h"
 
 /* Bytes: the files' blocks of 32 and 256 values, then 32 values as they are read. */
@@ -29,9 +30,11 @@ static void diti_iq4_quants(const unsigned char *nibbles, int8_t *out) {
    16 bits and whose lower four in 4 bytes. */
 static float diti_iq4_scale(const unsigned char *block, uint64_t each, uint32_t i) {
     float scale = diti_half_to_float((uint16_t)(block[0] | block[1] << 8));
-    uint32_t upper = (uint32_t)block[2] | (uint32_t)block[3] << 8;
-    uint32_t factor = (block[4 + i / 2] >> (4 * (i % 2)) & 15u) | (upper >> (2 * i) & 3u) << 4;
-    return each == 1 ? scale : scale * (float)((int)factor - 32);
+    uint32_t upper, factor;
+    if (each == 1) return scale;
+    upper = (uint32_t)block[2] | (uint32_t)block[3] << 8;
+    factor = (block[4 + i / 2] >> (4 * (i % 2)) & 15u) | (upper >> (2 * i) & 3u) << 4;
+    return scale * (float)((int)factor - 32);
 }
 
 /* 32 values as floats, or as a block of Q8_0: 16 bits of scale, then the quants. */

@@ -512,13 +512,13 @@ typedef struct diti_share {
     bool states_due;    /* the copy of states is not submitted yet */
 } diti_share;
 
-/* A job: the request, the device or devices that share it, and the pictures. Its first share makes the pictures, and
-   its status tells how far that one is. */
 typedef struct diti_rerun { /* a name that the status tells until the next run, when its plan may be gone */
     struct diti_rerun *before;
     char op[64];
 } diti_rerun;
 
+/* A job: the request, the device or devices that share it, and the pictures. Its first share makes the pictures, and
+   its status tells how far that one is. */
 struct dit_job {
     diti_env env;
     dit_context *context;
@@ -985,8 +985,7 @@ DIT_INTERNAL const char *diti_term_name(uint32_t term);
 DIT_INTERNAL void diti_terms_write(const dit_job *job, diti_terms *out);
 /* The terms of the run at hand, for diti_mesh_begin. */
 DIT_INTERNAL uint32_t diti_job_run_terms(const dit_job *job);
-/* agree.c. To be called once for a job, when its split is
-   chosen, or (made is false) when its call has failed. */
+/* agree.c: to be called once for a job, when its split is chosen, or (made is false) when its call has failed. */
 DIT_INTERNAL dit_result diti_job_tell_terms(dit_job *job, bool made, dit_error *err);
 /* DIT_OK: all ranks have told theirs, which fit, and the job is planned for F32 if some device has no F16; DIT_WORKING:
    they are awaited. */
