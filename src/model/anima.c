@@ -126,9 +126,10 @@ static dit_result diti_anima_read(diti_component *component, diti_loader *loader
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     const diti_json *scale = diti_setting_numbers(&settings, "rope_scale");
-    /* Cosmos 1.0 has a table of positions, 2.5 a layer of its own for the text, and some models read pictures. */
-    static const char *const others[] = {"learnable_pos_embed.pos_emb_h", "crossattn_proj.0.weight",
-                                         "img_context_proj.0.weight"};
+    static const char *const others[][2] = {
+        {"learnable_pos_embed.pos_emb_h", "Cosmos 1.0, another model than Anima"},
+        {"crossattn_proj.0.weight", "Cosmos 2.5, another model than Anima"},
+        {"img_context_proj.0.weight", "a Cosmos that reads pictures, another model than Anima"}};
     DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "Anima", err));
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn1.to_q.weight");

@@ -8,15 +8,16 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     return diti_checkpoint_find(checkpoint, full);
 }
 
-DIT_INTERNAL dit_result diti_refuse_others(const diti_loader *loader, const char *const *names, size_t count,
-                                           const char *family, dit_error *err) {
+DIT_INTERNAL dit_result diti_refuse_others(diti_loader *loader, const char *const (*others)[2], size_t count,
+                                           const char *instead, dit_error *err) {
     size_t i;
     for (i = 0; i < count; i++) {
-        const diti_stored_tensor *tensor = diti_model_find(loader->checkpoint, loader->prefix, names[i]);
+        const diti_stored_tensor *tensor = diti_model_find(loader->checkpoint, loader->prefix, others[i][0]);
+        if (!tensor) tensor = diti_loader_find(loader, others[i][0]);
         if (tensor)
             return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "%s: tensor '%.100s' belongs to another model than %s, which is not supported",
-                             diti_checkpoint_name(loader->checkpoint), tensor->name, family);
+                             "%s: tensor '%.100s' belongs to %s: it is not supported; use %s",
+                             diti_checkpoint_name(loader->checkpoint), tensor->name, others[i][1], instead);
     }
     return DIT_OK;
 }

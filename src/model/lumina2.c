@@ -127,8 +127,9 @@ static dit_result diti_lumina2_read(diti_component *component, diti_loader *load
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1),
              out = diti_loader_dimension(loader, "norm_out.linear_2.weight", 0),
              fused = diti_loader_dimension(loader, "layers.0.attn.qkv.weight", 0);
-    /* OmniGen2 and NewBie */
-    static const char *const others[] = {"ref_image_patch_embedder.weight", "clip_text_pooled_proj.0.weight"};
+    static const char *const others[][2] = {
+        {"ref_image_patch_embedder.weight", "OmniGen2, another model than Lumina-Image 2"},
+        {"clip_text_pooled_proj.0.weight", "NewBie, another model than Lumina-Image 2"}};
     DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "Lumina-Image 2", err));
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     if (fused > config->width) config->kv_width = (fused - config->width) / 2;

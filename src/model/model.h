@@ -477,10 +477,10 @@ DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *f
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
-/* Refuses models that are not the family's, though they have all of its tensors and classes: they have one of these
-   besides. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_refuse_others(const diti_loader *loader, const char *const *names,
-                                                       size_t count, const char *family, dit_error *err);
+/* Refuses models that are not the family's, though they have all of its tensors and classes: others are tensors of
+   theirs, by a name in either naming, each with the model that has it. instead: models to use. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_refuse_others(diti_loader *loader, const char *const (*others)[2],
+                                                       size_t count, const char *instead, dit_error *err);
 /* An original file's table of positions (docs/models.md 2.4), pos_embed [1, grid * grid, width], tells the grid of the
    training, and the interpolation where it is not zeros. A file without one leaves both as they are. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_read_position_table(const diti_loader *loader, uint32_t width, uint32_t *grid,

@@ -145,25 +145,6 @@ static dit_result diti_wan_check_patch(diti_settings *settings, dit_error *err) 
                      DITI_WAN_PATCH);
 }
 
-/* Models that have Wan's blocks and read something else besides: what they would make without it is another clip. */
-static dit_result diti_wan_check_others(diti_loader *loader, dit_error *err) {
-    static const char *const others[][2] = {
-        {"condition_embedder.image_embedder.pos_embed", "FLF2V, which reads a first and a last picture"},
-        {"vace_patch_embedding.weight", "VACE, which follows another clip"},
-        {"face_adapter.fuser_blocks.0.k_norm.weight", "Animate, which follows a face and a pose"},
-        {"casual_audio_encoder.encoder.final_linear.weight", "S2V, which follows sound"},
-        {"audio_proj.audio_proj_glob_1.layer.bias", "HuMo, which follows sound"},
-        {"control_adapter.conv.weight", "Fun-Camera, which follows a path of the camera"},
-        {"ref_conv.weight", "Fun-Control, which follows another clip"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    size_t i;
-    for (i = 0; i < DITI_COUNT(others); i++)
-        if (diti_loader_find(loader, others[i][0]) || diti_model_find(loader->checkpoint, loader->prefix, others[i][0]))
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "%s: this is Wan's %s, and is not supported; use T2V, I2V or TI2V", file, others[i][1]);
-    return DIT_OK;
-}
-
 /* A picture's latent stands behind the clip's own, and before it a mask of four channels. */
 static bool diti_wan_channels_fit(const diti_wan_config *config) {
     uint32_t own = config->out_channels;
@@ -207,7 +188,15 @@ static dit_result diti_wan_read(diti_component *component, diti_loader *loader, 
     diti_wan_config *config = &((diti_wan *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t heads;
-    DITI_TRY(diti_wan_check_others(loader, err));
+    static const char *const others[][2] = {
+        {"condition_embedder.image_embedder.pos_embed", "Wan's FLF2V, which reads a first and a last picture"},
+        {"vace_patch_embedding.weight", "Wan's VACE, which follows another clip"},
+        {"face_adapter.fuser_blocks.0.k_norm.weight", "Wan's Animate, which follows a face and a pose"},
+        {"casual_audio_encoder.encoder.final_linear.weight", "Wan's S2V, which follows sound"},
+        {"audio_proj.audio_proj_glob_1.layer.bias", "HuMo, which follows sound"},
+        {"control_adapter.conv.weight", "Wan's Fun-Camera, which follows a path of the camera"},
+        {"ref_conv.weight", "Wan's Fun-Control, which follows another clip"}};
+    DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "T2V, I2V or TI2V", err));
     DITI_TRY(diti_wan_read_shapes(loader, config, err));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".scale_shift_table");
     diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
