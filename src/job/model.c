@@ -350,7 +350,7 @@ static void diti_model_describe_transformer(dit_model *model) {
     uint32_t factor = diti_model_factor(model), i;
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
-                model->pipeline && model->pipeline->variant ? model->pipeline->variant : traits->variant);
+                model->pipeline ? model->pipeline->variant : traits->variant);
     model->info.default_height = traits->default_size * factor;
     model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
     model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;
@@ -396,10 +396,8 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 
 /* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
-    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-    const char *text;
-    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
-    text = !traits ? NULL : model->low ? traits->expert_scheduler : traits->scheduler;
+    const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    const char *text = !traits ? NULL : model->low ? traits->expert_scheduler : traits->scheduler;
     if (model->scheduler || !text) return DIT_OK;
     return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
 }
@@ -694,6 +692,12 @@ static void diti_model_tell_unused_types(const dit_model *model, const dit_model
                      desc->types[i].tensors);
 }
 
+/* What the whole pipeline tells of the transformer, before the text encoders are placed by that. */
+static void diti_model_settle(dit_model *model) {
+    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
+}
+
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
@@ -708,6 +712,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
+    if (result == DIT_OK) diti_model_settle(model);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);

@@ -167,16 +167,14 @@ static const char diti_ltx_scheduler[] =
 
 /* The pipeline of 0.9.5 and later. Original files have no model_index.json: those of 2B tell in their metadata how
    positions count, and 13B is newer than that. */
-#define DITI_LTX_CONDITION "LTXConditionPipeline"
-static const diti_pipeline_class diti_ltx_pipelines[] = {{DITI_LTX_CONDITION, NULL, 256, 0}, {NULL, NULL, 0, 0}};
-
 static void diti_ltx_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     bool newer = traits->causal_frames || traits->layers > 40;
     (void)scheduler;
-    if (index) newer = diti_equal(diti_json_string(index, "_class_name", ""), DITI_LTX_CONDITION);
+    if (index) newer = diti_equal(diti_json_string(index, "_class_name", ""), "LTXConditionPipeline");
     traits->causal_frames = traits->quadratic_sigmas = newer;
     if (!newer) return;
     traits->encodes_padding = false;
+    traits->text_tokens = 256;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\"}";
 }
 
@@ -407,7 +405,7 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
         {"transformer", "transformer", sizeof(diti_ltx), diti_ltx_read, diti_ltx_load, NULL},
         diti_ltx_names,
         {128, 1, 0, false},
-        diti_ltx_pipelines,
+        NULL,
         {"T5", NULL, NULL},
         NULL,
         diti_ltx_places,

@@ -350,8 +350,7 @@ typedef struct diti_signature {
 } diti_signature;
 /* A pipeline's class in model_index.json tells more than its transformer does. */
 typedef struct diti_pipeline_class {
-    const char *class_name; /* NULL: the end of a list */
-    const char *variant;    /* NULL: the transformer's */
+    const char *class_name, *variant; /* NULL: the end of a list */
     uint32_t text_tokens;
     float latent_scale;
 } diti_pipeline_class;

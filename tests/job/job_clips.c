@@ -556,6 +556,8 @@ static void test_ltx_condition(bool original) {
         md.source = folder_source(&index);
     }
     if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
+        CHECK_MESSAGE(model->texts[DITI_TEXT_FIRST].tokens == 256, "prompts have %u tokens",
+                      model->texts[DITI_TEXT_FIRST].tokens);
         desc.model = model;
         desc.prompt = "A fox runs through SNOW";
         desc.width = 96, desc.height = 64;
