@@ -692,7 +692,7 @@ static void diti_model_tell_unused_types(const dit_model *model, const dit_model
                      desc->types[i].tensors);
 }
 
-/* What the whole pipeline tells of the transformer, before the text encoders are placed by that. */
+/* The whole pipeline tells more of the transformer; text encoders are placed by that. */
 static void diti_model_settle(dit_model *model) {
     diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
     if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
