@@ -183,17 +183,19 @@ static void diti_encoders_read_texts(dit_model *model) {
     texts[DITI_TEXT_POOLED].columns = traits->pooled_columns;
 }
 
-/* T5's rows: all of a text, or those behind CLIP's. The tokenizer's config may allow less than the pipeline asks for;
-   where padding has rows of its own their number is the transformer's. */
+/* T5's rows: all of a text, or those behind CLIP's. The tokenizer's config may allow less than the pipeline asks for,
+   which counts but for fixed_tokens; where padding has rows of its own their number is the transformer's. */
 static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
-    bool sees = model->transformer && model->transformer->traits.sees_picture; /* the second text is no text */
+    const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    bool sees = traits && traits->sees_picture; /* the second text is no text */
     diti_text_shape *text;
     encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
-    encoder->padding = model->transformer ? model->transformer->traits.padding_rows : 0;
+    encoder->padding = traits ? traits->padding_rows : 0;
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
     if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;
     encoder->tokens = text->tokens - encoder->row;
+    if (traits && traits->fixed_tokens) return;
     if (encoder->text == DITI_TEXT_SECOND || !encoder->limit || encoder->limit >= encoder->tokens) return;
     encoder->tokens = encoder->limit;
     text->tokens = encoder->row + encoder->limit;

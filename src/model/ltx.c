@@ -215,7 +215,7 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->scheduler = diti_ltx_scheduler;
     traits->uniform_sigmas = true;
     traits->planar = true;
-    traits->encodes_padding = traits->keeps_case = true;
+    traits->encodes_padding = traits->keeps_case = traits->fixed_tokens = true;
     traits->frame_steps = traits->fixes_first = true;
     traits->causal_frames = diti_ltx_is_causal(loader);
     traits->settle = diti_ltx_settle;

@@ -110,6 +110,7 @@ typedef struct diti_model_traits {
                                 multiple, that the longest one fits: text_tokens */
     bool encodes_padding;    /* encoders read the padding, and the transformer does not */
     bool keeps_case;         /* prompts are not lower-cased */
+    bool fixed_tokens;       /* prompts may have text_tokens, though the tokenizer's config allows fewer */
     bool mends_prompts;      /* entities of HTML and curled quotes in prompts become plain signs */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
