@@ -35,21 +35,22 @@ typedef struct request { /* the options as numbers */
     job_numbers numbers;
     uint64_t skip_blocks;
     uint32_t clip_skip;
-    picture start, mask, control; /* rgba NULL: none */
+    picture start, end, mask, control; /* rgba NULL: none */
     dit_image control_image;
     dit_adapter control_net;
-    text_buffer texts[2]; /* prompts that were encoded elsewhere: the negative one, the other one */
-    dit_image start_image, mask_image;
-    uint32_t frames;      /* of a clip; 0: the model makes pictures */
-    double fps;           /* of a clip */
-    uint32_t loops;       /* clips that continue each other; 1: one alone */
-    uint32_t loop_frames; /* latent frames; 0: the model's own number */
-    picture *video;       /* frames of --init-video; NULL: none */
+    text_buffer texts[2];                  /* prompts that were encoded elsewhere: the negative one, the other one */
+    dit_image start_images[2], mask_image; /* --init-img and --end-img; --mask */
+    uint32_t frames;                       /* of a clip; 0: the model makes pictures */
+    double fps;                            /* of a clip */
+    uint32_t loops;                        /* clips that continue each other; 1: one alone */
+    uint32_t loop_frames;                  /* latent frames; 0: the model's own number */
+    picture *video;                        /* frames of --init-video; NULL: none */
     dit_image *video_images;
     uint32_t video_count, video_room;
     picture reference_pictures[MOST_REFERENCES]; /* --ref-image */
     dit_image reference_images[MOST_REFERENCES];
     dit_reference references[MOST_REFERENCES];
+    char strategy[32]; /* the --mask-strategy that --init-img and --end-img stand for */
     uint32_t reference_count;
 } request;
 
@@ -83,9 +84,9 @@ typedef struct app {
     unsigned char *rgba, *cache, *mark;
     size_t cache_size, mark_size;
     options repeated; /* of --repeat-from */
-    char *repeated_text, repeated_paths[16][PATH_SIZE];
-    char hashes[6][16];   /* sums of the files of --init-img, --mask, --noise and --conditioning, of the frames of
-                             --init-video, of --control-image; empty: they cannot be read twice */
+    char *repeated_text, repeated_paths[17][PATH_SIZE];
+    char hashes[7][16];   /* sums of the files of --init-img, --mask, --noise and --conditioning, of the frames of
+                             --init-video, of --control-image, of --end-img; empty: they cannot be read twice */
     uint32_t noise_first; /* the first picture in --noise's file that is used */
     char *split;          /* as the PNG tells it: only where it changes the picture; freed with free */
     float *latents;       /* [count, C, h, w], of clips [count, C, frames, h, w] */

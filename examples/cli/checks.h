@@ -220,7 +220,7 @@ static bool next_reference(const char **at, char path[PATH_SIZE]) {
     return true;
 }
 
-enum { MOST_INPUTS = 19 + MOST_REFERENCES + LORA_MOST };
+enum { MOST_INPUTS = 20 + MOST_REFERENCES + LORA_MOST };
 
 typedef struct input_list {
     named_path paths[MOST_INPUTS];
@@ -242,6 +242,7 @@ static void list_inputs(const app *a, input_list *out) {
                                  {"--taesd", o->taesd},
                                  {"--tokenizer", o->tokenizer},
                                  {"--init-img", a->handed[0].rgba ? NULL : o->init_image},
+                                 {"--end-img", o->end_image},
                                  {"--mask", a->handed[1].rgba ? NULL : o->mask},
                                  {"--control-net", o->control_net},
                                  {"--control-image", o->control_image},
@@ -571,6 +572,9 @@ static int check_clip_options(const app *a) {
         {"--init-video", o->init_video, a->info.default_frames > 0,
          "this model makes pictures; --init-img begins with one"},
         {"--init-video", o->init_video, !a->info.wants_image, "this model moves a picture, which --init-img names"},
+        {"--end-img", o->end_image, a->info.takes_last_image || a->info.holds_frames,
+         a->info.default_frames ? "no clip of this model ends with a picture that is given"
+                                : "this model makes pictures"},
         {"--mask", o->mask, !a->info.default_frames, "clips are not repainted in part"},
         {"--mask-strategy", o->mask_strategy, a->info.holds_frames, "this model takes no frames from others"},
         {"--loop", a->r.loops > 1 ? o->loop : NULL, a->info.holds_frames, "no clip of this model continues another"},
@@ -585,6 +589,12 @@ static int check_clip_options(const app *a) {
                                     "--init-video");
     if (a->info.wants_image && !o->init_image && !o->info)
         return complain(EXIT_USAGE, "--init-img: this model moves a picture; name one");
+    if (a->info.wants_last_image && !o->end_image && !o->info)
+        return complain(EXIT_USAGE, "--end-img: this model goes from --init-img to another picture; name it");
+    if (o->end_image && o->init_video)
+        return complain(EXIT_USAGE,
+                        "--end-img and --init-video: a clip ends with a picture or begins with a clip; leave "
+                        "one of them out");
     if (a->info.default_frames && o->init_image && !a->info.wants_image && !a->info.holds_frames)
         return complain(EXIT_USAGE, "--init-img: this model begins with no picture; --init-video begins with a clip");
     return EXIT_GOOD;

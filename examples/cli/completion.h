@@ -51,6 +51,7 @@ static const struct {
     {"--tokenizer", NULL},
     {"--output", NULL},
     {"--init-img", NULL},
+    {"--end-img", NULL},
     {"--init-video", NULL},
     {"--mask", NULL},
     {"--control-image", NULL},

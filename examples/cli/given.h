@@ -25,6 +25,26 @@ static int read_picture(const char *option, const char *path, const picture *han
     return complain(wrong == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "%s %s: %s", option, path, wrong);
 }
 
+/* --end-img, as it is in its file. */
+static int read_end(app *a) {
+    static const picture nothing = {0};
+    const options *o = &a->o;
+    int code;
+    if (!o->end_image) return EXIT_GOOD;
+    if (!o->init_image)
+        return complain(EXIT_USAGE,
+                        "--end-img %s: a clip that ends with a picture begins with one; name it with "
+                        "--init-img",
+                        o->end_image);
+    code = read_picture("--end-img", o->end_image, &nothing, &a->r.end);
+    if (code) return code;
+    read_hash(o->end_image, a->hashes[6]);
+    if (o->end_hash && strcmp(o->end_hash, a->hashes[6]) != 0)
+        return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with --end-img",
+                        o->repeat_from, o->end_image);
+    return EXIT_GOOD;
+}
+
 /* --init-img and --mask, as they are in their files. */
 static int read_start(app *a) {
     const options *o = &a->o;
@@ -95,35 +115,42 @@ static dit_image image_of(const picture *p) {
     return image;
 }
 
-/* Scales both to the size that is made; a mask of another size than its picture has lost its place, unless it is known
+static int scale_given(const app *a, const char *name, picture *p) {
+    const char *wrong;
+    if (!a->o.quiet && (p->width != a->r.width || p->height != a->r.height))
+        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", name, p->width, p->height, a->r.width,
+                a->r.height);
+    wrong = scale_picture(p, a->r.width, a->r.height);
+    return wrong ? complain(EXIT_MEMORY, "%s", wrong) : EXIT_GOOD;
+}
+
+/* Scales all to the size that is made; a mask of another size than its picture has lost its place, unless it is known
    to have the same. */
 static int scale_start(app *a) {
-    picture *start = &a->r.start, *mask = &a->r.mask;
+    picture *start = &a->r.start, *mask = &a->r.mask, *end = &a->r.end;
     const char *wrong;
+    int code;
     if (!start->rgba) return EXIT_GOOD;
     if (mask->rgba && !a->follow.scales_mask && (mask->width != start->width || mask->height != start->height))
         return complain(EXIT_USAGE, "--mask %s: it is %ux%u pixels, %s is %ux%u; they must have the same size",
                         a->o.mask, mask->width, mask->height, a->o.init_image, start->width, start->height);
-    if (!a->o.quiet && (start->width != a->r.width || start->height != a->r.height))
-        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.init_image, start->width, start->height,
-                a->r.width, a->r.height);
-    wrong = scale_picture(start, a->r.width, a->r.height);
-    if (!wrong && mask->rgba) wrong = scale_picture(mask, a->r.width, a->r.height);
+    code = scale_given(a, a->o.init_image, start);
+    if (!code && end->rgba) code = scale_given(a, a->o.end_image, end);
+    if (code) return code;
+    wrong = mask->rgba ? scale_picture(mask, a->r.width, a->r.height) : NULL;
     if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
-    a->r.start_image = image_of(start);
+    a->r.start_images[0] = image_of(start);
+    a->r.start_images[1] = image_of(end);
     a->r.mask_image = image_of(mask);
     return EXIT_GOOD;
 }
 
 static int scale_control(app *a) {
     picture *control = &a->r.control;
-    const char *wrong;
+    int code;
     if (!control->rgba) return EXIT_GOOD;
-    if (!a->o.quiet && (control->width != a->r.width || control->height != a->r.height))
-        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.control_image, control->width,
-                control->height, a->r.width, a->r.height);
-    wrong = scale_picture(control, a->r.width, a->r.height);
-    if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
+    code = scale_given(a, a->o.control_image, control);
+    if (code) return code;
     a->r.control_image = a->r.control_net.image = image_of(control);
     a->r.control_net.weight = a->r.numbers.control_strength;
     a->r.control_net.first = a->r.numbers.control_first;
@@ -220,13 +247,18 @@ static int fit_frames(app *a) {
     return EXIT_GOOD;
 }
 
-/* The references of models that hold frames: --init-img, then --init-video. */
+/* The references of models that hold frames: --init-img, then --init-video or --end-img. */
 static void name_references(app *a) {
     dit_reference *next = a->r.references;
     if (!a->info.holds_frames || (a->r.video_count && !a->o.mask_strategy)) return;
-    if (a->r.start.rgba) next->frames = &a->r.start_image, next++->frame_count = 1;
+    if (a->r.start.rgba) next->frames = &a->r.start_images[0], next++->frame_count = 1;
+    if (a->r.end.rgba) next->frames = &a->r.start_images[1], next++->frame_count = 1;
     if (a->r.video_count) next->frames = a->r.video_images, next++->frame_count = a->r.video_count;
     a->r.reference_count = (uint32_t)(next - a->r.references);
+    if (a->r.end.rgba)
+        snprintf(a->r.strategy, sizeof a->r.strategy, "0;%u,1,0,-1", a->r.loops > 1 ? a->r.loops - 1 : 0);
+    else
+        snprintf(a->r.strategy, sizeof a->r.strategy, "0");
 }
 
 /* --ref-image: as they are, since the model says how they are scaled. */
@@ -251,6 +283,7 @@ static int read_references(app *a) {
 static int read_given(app *a) {
     static frame_reader reader;
     int code = read_start(a);
+    if (!code) code = read_end(a);
     if (!code) code = read_control(a);
     if (!code) code = open_video(a, &reader);
     if (!code) code = check_sizes(a);

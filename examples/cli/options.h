@@ -17,8 +17,8 @@ typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *preview_path, *preview_interval, *trace, *type,
         *type_rules, *repeat_from, *batch, *grid, *quality, *serve, *completion;
-    const char *init_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last, *rescale,
-        *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
+    const char *init_image, *end_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last,
+        *rescale, *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *high_noise, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
@@ -28,8 +28,8 @@ typedef struct options {
     bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
-    const char *init_hash, *mask_hash, *control_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash,
-        *device_name, *made_by;                     /* these come from a PNG's text alone */
+    const char *init_hash, *end_hash, *mask_hash, *control_hash, *noise_hash, *noise_picture, *video_hash,
+        *conditioning_hash, *device_name, *made_by; /* these come from a PNG's text alone */
     const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
     unsigned lora_count;
     bool resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices,
@@ -79,6 +79,7 @@ static const option_entry option_table[] = {
     {"--loop-frames", NULL, "--condition-frame-length", TEXT(loop_frames), TOLD_HERE, "Loop frames"},
     {"--loop-edit", NULL, "--condition-frame-edit", TEXT(loop_edit), TOLD_HERE, "Loop edit"},
     {"--init-img", "-i", "--init-image", TEXT(init_image), TOLD_HERE, "Init image"},
+    {"--end-img", NULL, "--end-image|--last-image", TEXT(end_image), TOLD_HERE, "End image"},
     {"--ref-image", "-r", NULL, TEXT(references), TOLD_HERE, "References"},
     {"--cache", NULL, "--cache-mode", TEXT(cache), TOLD_HERE, "Cache"},
     {"--keep-references", NULL, NULL, FLAG(keep_references), TOLD_HERE, "References kept"},
@@ -169,15 +170,11 @@ typedef struct fact_entry {
     size_t text; /* offset in options */
 } fact_entry;
 static const fact_entry fact_table[] = {
-    {"Init image hash", offsetof(options, init_hash)},
-    {"Mask hash", offsetof(options, mask_hash)},
-    {"Control image hash", offsetof(options, control_hash)},
-    {"Noise hash", offsetof(options, noise_hash)},
-    {"Noise picture", offsetof(options, noise_picture)},
-    {"Init video hash", offsetof(options, video_hash)},
-    {"Conditioning hash", offsetof(options, conditioning_hash)},
-    {device_key, offsetof(options, device_name)},
-    {"Version", offsetof(options, made_by)},
+    {"Init image hash", offsetof(options, init_hash)},  {"End image hash", offsetof(options, end_hash)},
+    {"Mask hash", offsetof(options, mask_hash)},        {"Control image hash", offsetof(options, control_hash)},
+    {"Noise hash", offsetof(options, noise_hash)},      {"Noise picture", offsetof(options, noise_picture)},
+    {"Init video hash", offsetof(options, video_hash)}, {"Conditioning hash", offsetof(options, conditioning_hash)},
+    {device_key, offsetof(options, device_name)},       {"Version", offsetof(options, made_by)},
 };
 #define FACT_COUNT (sizeof fact_table / sizeof fact_table[0])
 
@@ -250,6 +247,7 @@ static const char more_help_text[] =
     "      --high-noise-diffusion-model PATH  the first expert of Wan 2.2 A14B; the\n"
     "                              second one is --diffusion-model\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
+    "      --end-img FILE          the last frame of a clip, beside --init-img\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
     "                              --init-video give, and where they go: Open-Sora's\n"
     "                              loop,reference,from,to,length,edit;...\n"
@@ -409,7 +407,6 @@ static const struct {
      "--offload-to-cpu, --vae-tiling and --weight-budget 4G take less device memory"},
     {"", "--cpu|--gpu|--gpu-index|--cuda-device|--backend", "--device chooses from --list-devices"},
     {"", "--image", "--init-img begins with a picture, --ref-image shows one to the model"},
-    {"", "--end-img", "--mask-strategy takes frames from a folder of two pictures: --init-video, \"0;0,0,1,-1\""},
     {"", "--guidance-scale", "--cfg-scale is the scale of guidance, --guidance what a distilled model is told"},
     {"", "--batch-size|--n-iter|--num-images-per-prompt|--n", "--batch-count is the number of pictures"},
     {"", "--size|--resolution", "-W and -H are the width and the height in pixels"},

@@ -40,20 +40,11 @@ static bool join_references(const char *paths, const char *picture, char *out, s
 
 /* The text of picture i; freed with free, NULL without memory. */
 static char *parameters_text(const app *a, uint32_t i) {
-    static const char *const files[] = {"--init-img",
-                                        "--mask",
-                                        "--noise",
-                                        "--diffusion-model",
-                                        "--high-noise-diffusion-model",
-                                        "--clip-l",
-                                        "--clip-g",
-                                        "--t5",
-                                        "--vae",
-                                        "--taesd",
-                                        "--tokenizer",
-                                        "--init-video",
-                                        "--conditioning",
-                                        "--control-image",
+    static const char *const files[] = {"--init-img",   "--end-img",         "--mask",
+                                        "--noise",      "--diffusion-model", "--high-noise-diffusion-model",
+                                        "--clip-l",     "--clip-g",          "--t5",
+                                        "--vae",        "--taesd",           "--tokenizer",
+                                        "--init-video", "--conditioning",    "--control-image",
                                         "--control-net"};
     char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
@@ -93,6 +84,7 @@ static char *parameters_text(const app *a, uint32_t i) {
     told.fps = a->r.frames ? fps : NULL;
     if (begins_with(a) && !told.strength) told.strength = "0.75";
     told.init_hash = told.init_image && *a->hashes[0] ? a->hashes[0] : NULL;
+    told.end_hash = told.end_image && *a->hashes[6] ? a->hashes[6] : NULL;
     told.control_hash = told.control_image && *a->hashes[5] ? a->hashes[5] : NULL;
     told.mask_hash = told.mask && *a->hashes[1] ? a->hashes[1] : NULL;
     told.conditioning_hash = told.conditioning && *a->hashes[3] ? a->hashes[3] : NULL;
@@ -124,15 +116,15 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
 
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[] = {
-        "--model",        "--diffusion-model",
-        "--clip-l",       "--clip-g",
-        "--t5",           "--vae",
-        "--taesd",        "--tokenizer",
-        "--mask",         "--init-img",
-        "--noise",        "--init-video",
-        "--conditioning", "--control-image",
-        "--control-net",  "--high-noise-diffusion-model"}; /* hashes below know their places */
+    static const char *const files[] = {"--model",        "--diffusion-model",
+                                        "--clip-l",       "--clip-g",
+                                        "--t5",           "--vae",
+                                        "--taesd",        "--tokenizer",
+                                        "--mask",         "--init-img",
+                                        "--noise",        "--init-video",
+                                        "--conditioning", "--control-image",
+                                        "--control-net",  "--high-noise-diffusion-model",
+                                        "--end-img"}; /* hashes below know their places */
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;
@@ -161,6 +153,7 @@ static int find_repeated_files(app *a) {
         a->o.references = found;
     }
     if (a->o.init_image != a->repeated_paths[9]) a->o.init_hash = NULL;
+    if (a->o.end_image != a->repeated_paths[16]) a->o.end_hash = NULL;
     if (a->o.mask != a->repeated_paths[8]) a->o.mask_hash = NULL;
     if (a->o.control_image != a->repeated_paths[13]) a->o.control_hash = NULL;
     if (a->o.noise != a->repeated_paths[10]) a->o.noise_hash = a->o.noise_picture = NULL;

@@ -12,7 +12,10 @@ static float told_fps(const app *a) {
 
 /* Pictures and clips that are given: to begin with, or to take frames from. */
 static void describe_given(const app *a, dit_job_desc *desc) {
-    if (a->r.start.rgba && !(a->r.reference_count && a->info.holds_frames)) desc->init_image = &a->r.start_image;
+    if (a->r.start.rgba && !(a->r.reference_count && a->info.holds_frames)) {
+        desc->init_image = a->r.start_images;
+        desc->init_count = a->r.end.rgba ? 2 : 0;
+    }
     if (begins_with(a) && a->r.video_count) {
         desc->init_image = a->r.video_images;
         desc->init_count = a->r.video_count;
@@ -29,7 +32,7 @@ static void describe_given(const app *a, dit_job_desc *desc) {
         desc->reference_count = a->r.reference_count;
     }
     desc->mask_strategy = a->o.mask_strategy                             ? a->o.mask_strategy
-                          : a->r.reference_count && a->info.holds_frames ? "0"
+                          : a->r.reference_count && a->info.holds_frames ? a->r.strategy
                                                                          : NULL;
     if (!a->r.frames) return;
     desc->frame_count = a->r.frames;

@@ -132,6 +132,7 @@ static void end_request(app *a) {
     free(a->r.texts[0].bytes);
     free(a->r.texts[1].bytes);
     free(a->r.start.rgba);
+    free(a->r.end.rgba);
     for (i = 0; i < MOST_REFERENCES; i++) free(a->r.reference_pictures[i].rgba);
     free(a->r.mask.rgba);
     free(a->r.control.rgba);
@@ -218,6 +219,8 @@ static void tell_clips(const app *a) {
     printf("clips of %u frames, %g a second, unless told otherwise; frames possible: %s\n", a->info.default_frames,
            (double)a->info.default_fps, counts);
     if (a->info.wants_image) printf("a picture is needed: --init-img\n");
+    if (a->info.takes_last_image)
+        printf("the last frame %s: --end-img\n", a->info.wants_last_image ? "is needed, too" : "may be given, too");
     if (a->info.holds_frames) printf("frames may be given: --init-img, --init-video, --mask-strategy, --loop\n");
 }
 
@@ -283,7 +286,9 @@ static int show_info(app *a) {
         if (!a->r.start.rgba) return complain(EXIT_MEMORY, "out of memory");
         a->r.start.width = a->r.width;
         a->r.start.height = a->r.height;
-        a->r.start_image = a->r.mask_image = a->r.control_image = a->r.control_net.image = image_of(&a->r.start);
+        a->r.start_images[0] = a->r.mask_image = a->r.control_image = a->r.control_net.image = image_of(&a->r.start);
+        a->r.start_images[1] = a->r.start_images[0];
+        if (a->info.wants_last_image) a->r.end.rgba = a->r.start.rgba;
         if (a->info.wants_mask) a->r.mask.rgba = a->r.start.rgba;
         if (!a->info.wants_image && !a->info.wants_mask) {
             a->r.control.rgba = a->r.start.rgba;

@@ -74,7 +74,8 @@ static void diti_emit_text(diti_share *share, diti_graph *graph) {
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
     if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;
-    if (job->model->image_encoder) use->patches = diti_clip_vision_input(job->model->image_encoder, graph);
+    for (i = 0; job->model->image_encoder && i < job->model->transformer->traits.pictures_seen; i++)
+        use->patches[i] = diti_clip_vision_input(job->model->image_encoder, graph);
     if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 

@@ -187,7 +187,7 @@ static void diti_encoders_read_texts(dit_model *model) {
    which counts but for fixed_tokens; where padding has rows of its own their number is the transformer's. */
 static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-    bool sees = traits && traits->sees_picture; /* the second text is no text */
+    bool sees = traits && traits->pictures_seen > 0; /* the second text is no text */
     diti_text_shape *text;
     encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];

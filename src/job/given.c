@@ -50,6 +50,27 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
+/* How many pictures a model moves: the clip's first frame, and the last one where masks of frames tell which are given.
+ */
+static dit_result diti_given_check_moved(const dit_model *model, uint32_t count, uint32_t latent_frames,
+                                         dit_error *err) {
+    const dit_model_info *info = &model->info;
+    if (info->wants_last_image && count != 2)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) goes from one picture to another; init_image must be the "
+                         "first frame and the last one, and init_count 2",
+                         info->family, info->variant);
+    if (count == 1 || (count == 2 && info->takes_last_image && latent_frames > 1)) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_INVALID_ARGUMENT,
+        count == 2 && info->takes_last_image
+            ? "dit_job_desc: init_image has two pictures, and the clip a single latent frame; ask for more "
+              "frames"
+        : info->takes_last_image
+            ? "dit_job_desc: this model moves a picture; init_count must be 1, or 2 with the clip's last frame"
+            : "dit_job_desc: this model moves one picture; init_count must be 1");
+}
+
 /* The picture that a model moves, or the clip to begin with. */
 static dit_result diti_given_init(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                   dit_error *err) {
@@ -64,9 +85,10 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: clips are not repainted in part; mask must be NULL");
     if (!desc->init_image) return DIT_OK;
-    if ((moves || fixes) && desc->init_image && (count != 1 || desc->strength > 0))
+    if (moves || fixes) DITI_TRY(diti_given_check_moved(model, count, out->shape.latent_frames, err));
+    if ((moves || fixes) && desc->strength > 0)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model moves one picture; init_count must be 1, and strength 0");
+                         "dit_job_desc: this model moves a picture as it is; strength must be 0");
     if (!moves && !fixes && count != frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: init_image has %u frames, the clip %u: a clip to begin with is as long as what "
@@ -527,18 +549,27 @@ static void diti_given_copy(const diti_share *share, diti_graph *graph, diti_ten
               diti_tensor_view(graph, to, 0, rows, to_frame * area, count * area), "given frames");
 }
 
-/* Ones in the first frame of the mask's channels, zeros in the others, and behind them the latent of the whole clip. */
+/* Ones in one frame of some of the mask's channels. */
+static void diti_given_mark(const diti_share *share, diti_graph *graph, uint32_t channel, uint32_t count,
+                            uint32_t frame) {
+    uint32_t area = share->job->request.latent_width * share->job->request.latent_height;
+    diti_elementwise_desc ones = DITI_ZERO;
+    ones.offset = 1;
+    ones.out = diti_tensor_view(graph, share->program.condition, channel, count, frame * area, area);
+    ones.name = "mask of given frames";
+    diti_elementwise(graph, ones.out, &ones);
+}
+
+/* The mask tells which frames are given, as many as it has channels in a latent frame, but for the first one, which is
+   one frame. Behind it stands the latent of the whole clip. */
 static void diti_given_emit_mask(const diti_share *share, diti_graph *graph, diti_tensor clip) {
     const diti_job_request *request = &share->job->request;
     uint32_t masks = share->job->model->transformer->traits.mask_channels,
              plane = (uint32_t)diti_request_plane(request);
-    diti_elementwise_desc ones = DITI_ZERO;
     diti_fill_zeros(graph, share->program.condition);
-    ones.offset = 1;
-    ones.out =
-        diti_tensor_view(graph, share->program.condition, 0, masks, 0, request->latent_width * request->latent_height);
-    ones.name = "mask of given frames";
-    diti_elementwise(graph, ones.out, &ones);
+    diti_given_mark(share, graph, 0, masks, 0);
+    if (request->shape.given[0].pictures > 1)
+        diti_given_mark(share, graph, masks - 1, 1, request->shape.latent_frames - 1);
     diti_copy(graph, clip,
               diti_tensor_view(graph, share->program.condition, masks, diti_tensor_rows(graph, clip), 0, plane),
               "given frames");
@@ -624,15 +655,12 @@ static void diti_given_pack_bytes(const dit_image *images, uint32_t frames, uint
     }
 }
 
-static void diti_given_pack_floats(const dit_image *images, uint32_t frames, float *out) {
-    uint32_t frame, y, x;
-    for (frame = 0; frame < frames; frame++) {
-        size_t values = (size_t)images[frame].width * 3,
-               pitch = images[frame].row_pitch ? images[frame].row_pitch : values * sizeof *out;
-        for (y = 0; y < images[frame].height; y++, out += values) {
-            memcpy(out, (const uint8_t *)(const void *)images[frame].rgb + y * pitch, values * sizeof *out);
-            for (x = 0; x < values; x++) out[x] = 2 * out[x] - 1;
-        }
+/* A picture of floats, in -1..1. */
+static void diti_given_pack_floats(const dit_image *image, float *out) {
+    size_t values = (size_t)image->width * 3, pitch = image->row_pitch ? image->row_pitch : values * sizeof *out, y, x;
+    for (y = 0; y < image->height; y++, out += values) {
+        memcpy(out, (const uint8_t *)(const void *)image->rgb + y * pitch, values * sizeof *out);
+        for (x = 0; x < values; x++) out[x] = 2 * out[x] - 1;
     }
 }
 
@@ -642,6 +670,19 @@ static void diti_given_spread_bytes(const dit_image *image, float *out) {
     for (y = 0; y < image->height; y++)
         for (x = 0; x < image->width; x++)
             for (c = 0; c < 3; c++) *out++ = (float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1;
+}
+
+/* Pictures as floats in the frames of a clip [frames, height, width, 3] that is grey otherwise. */
+static void diti_given_pack_frames(const diti_given *given, const dit_image *images, float *out) {
+    size_t frame = (size_t)images[0].width * images[0].height * 3;
+    uint32_t i;
+    for (i = 0; i < given->pictures; i++) {
+        float *to = out + (i ? given->frames - given->pictures + i : 0) * frame;
+        if (images[i].rgb)
+            diti_given_pack_floats(&images[i], to);
+        else
+            diti_given_spread_bytes(&images[i], to);
+    }
 }
 
 static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit_error *err) {
@@ -658,10 +699,8 @@ static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit
     packed = diti_alloc(&job->env, bytes);
     if (!packed) return diti_fail_memory(err, "given frames");
     memset(packed, 0, bytes);
-    if (given->floats && images[0].rgb)
-        diti_given_pack_floats(images, given->pictures, (float *)packed);
-    else if (given->floats)
-        diti_given_spread_bytes(&images[0], (float *)packed);
+    if (given->floats)
+        diti_given_pack_frames(given, images, (float *)packed);
     else
         diti_given_pack_bytes(images, given->frames, (uint8_t *)packed);
     result = diti_plan_write(share->program.plan, share->program.given_pixels[index], packed, bytes, err);
@@ -672,12 +711,13 @@ static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
+    const diti_tensor *patches = share->program.text.patches;
     bool first = share->assignment.share == 0;
     size_t at = 0;
     uint32_t i;
-    if (first && share->program.text.patches)
-        DITI_TRY(diti_clip_vision_write(job->model->image_encoder, share->program.plan, share->program.text.patches,
-                                        request->given_images[0], err));
+    for (i = 0; first && i < DITI_COUNT(share->program.text.patches) && patches[i]; i++)
+        DITI_TRY(diti_clip_vision_write(job->model->image_encoder, share->program.plan, patches[i],
+                                        &request->given_images[0][i], err));
     for (i = 0; i < request->shape.given_count; i++) {
         const diti_given *given = &request->shape.given[i];
         size_t inside = diti_given_noise_values(job->model, request, given, true),

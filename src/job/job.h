@@ -171,7 +171,7 @@ typedef enum diti_texels { DITI_TEXELS_RGBA, DITI_TEXELS_LIGHT, DITI_TEXELS_GREY
 #define DITI_JOB_MAX_GIVEN (DITI_JOB_MAX_REFERENCES + 1u)
 #define DITI_JOB_MAX_HOLDS 64u
 typedef struct diti_given {
-    uint32_t pictures; /* frames that the caller gives, the first ones; others are grey */
+    uint32_t pictures; /* frames that the caller gives: all, or the first one and the last one; others are grey */
     uint32_t frames, latent_frames, skipped, skipped_frames;
     bool floats, continues;
 } diti_given;
@@ -419,8 +419,8 @@ typedef struct diti_text_use {
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
-    diti_tensor
-        patches; /* input of the image encoder, whose tokens are the second text (diti_clip_vision_input); 0: none */
+    diti_tensor patches[2]; /* inputs of the image encoder, whose tokens of one or two pictures are the second text
+                               (diti_clip_vision_input); 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */

@@ -261,7 +261,7 @@ static dit_result diti_model_load_image_encoder(dit_model *model, const dit_mode
     diti_load_options options = diti_model_options(model, desc, DITI_PART_IMAGE_ENCODER, DIT_ROLE_IMAGE_ENCODER);
     diti_model_part part;
     dit_result result;
-    if (!model->transformer || !model->transformer->traits.sees_picture) return DIT_OK;
+    if (!model->transformer || !model->transformer->traits.pictures_seen) return DIT_OK;
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_clip_vision_load(diti_model_device(model, DIT_ROLE_IMAGE_ENCODER), &model->env, part.config,
@@ -417,7 +417,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
     if (model->image_encoder)
         info->parameters[DIT_ROLE_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder)->parameters;
-    else if (model->transformer && model->transformer->traits.sees_picture)
+    else if (model->transformer && model->transformer->traits.pictures_seen)
         info->missing |= 1u << DIT_ROLE_IMAGE_ENCODER;
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
@@ -466,14 +466,15 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
-    if (model->image_encoder && (diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
-                                 diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
+    if (model->image_encoder &&
+        (traits->pictures_seen * diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
+         diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
+            "the image encoder makes %u tokens of %u channels of a picture, the transformer wants %u of %u; they belong "
             "to different models",
             diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
-            traits->text2_tokens, traits->text2_columns);
+            traits->text2_tokens / traits->pictures_seen, traits->text2_columns);
     }
     return diti_model_check_scale(model, err);
 }

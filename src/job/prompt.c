@@ -284,16 +284,18 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
                              &text->kept[index]);
 }
 
-/* The picture's tokens are the second text of all branches. */
+/* The tokens of pictures, one after the other, are the second text of all branches. */
 static void diti_prompts_see(const dit_model *model, diti_graph *graph, diti_text_use *use) {
     const diti_text_shape *text = &model->texts[DITI_TEXT_SECOND];
-    diti_tensor states = diti_clip_vision_encode(model->image_encoder, graph, use->patches);
-    uint32_t branch;
-    for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++)
-        diti_copy(graph, states,
-                  diti_tensor_view(graph, use->texts[DITI_TEXT_SECOND], branch * text->tokens, text->tokens, 0,
-                                   text->columns),
-                  "tokens of the picture");
+    uint32_t branch, i, tokens = diti_clip_vision_tokens(model->image_encoder);
+    for (i = 0; i < DITI_COUNT(use->patches) && use->patches[i]; i++) {
+        diti_tensor states = diti_clip_vision_encode(model->image_encoder, graph, use->patches[i]);
+        for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++)
+            diti_copy(graph, states,
+                      diti_tensor_view(graph, use->texts[DITI_TEXT_SECOND], branch * text->tokens + i * tokens, tokens,
+                                       0, text->columns),
+                      "tokens of the picture");
+    }
 }
 
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
@@ -307,7 +309,7 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
         diti_prompts_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
     }
-    if (use->patches) diti_prompts_see(model, graph, use);
+    if (use->patches[0]) diti_prompts_see(model, graph, use);
     for (i = 0; i < DITI_ENCODERS && given < use->branches && !diti_graph_failed(graph); i++) {
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;

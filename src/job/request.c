@@ -385,7 +385,7 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
 static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *desc, uint32_t branches,
                                     dit_error *err) {
     uint32_t branch;
-    if (!model->transformer->traits.sees_picture || model->image_encoder) return DIT_OK;
+    if (!model->transformer->traits.pictures_seen || model->image_encoder) return DIT_OK;
     for (branch = 0; branch < branches; branch++)
         if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
             !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))

@@ -104,7 +104,8 @@ typedef struct diti_model_traits {
     bool joint;              /* text and image attend together, in one row of tokens */
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
-    bool sees_picture;       /* text2 are tokens that an image encoder makes of the picture that is moved */
+    uint32_t pictures_seen;  /* text2 are tokens that an image encoder makes of so many pictures: of the one that is
+                                moved, and of the one that its clip ends with */
     bool masks_padding;      /* encoders leave the padding out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */

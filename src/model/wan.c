@@ -14,6 +14,7 @@ typedef struct diti_wan_config {
     uint32_t channels, out_channels, patch;        /* channels: the latent's, and behind them a condition's */
     uint32_t text, frequencies;                    /* columns of the text encoder's output, of the sinusoids */
     uint32_t image;                                /* columns of a picture's tokens; 0: the model reads none */
+    uint32_t pictures;                             /* pictures that have tokens: 2 are the first and the last one */
     float eps;
 } diti_wan_config;
 
@@ -36,6 +37,7 @@ typedef struct diti_wan {
     diti_layer modulation;          /* [6D, D] */
     diti_layer image_in, image_out; /* [image, image], [D, image], between norms, or none */
     diti_layer image_norms[2];      /* [image], [D] */
+    diti_weight image_places;       /* F32 [2 * image tokens, image], where two pictures are read */
     diti_weight final_table;        /* F32 [2, D] */
     diti_layer proj_out;            /* [p * p * out_channels, D] */
     diti_sublayer last;
@@ -93,8 +95,9 @@ static const diti_key_table diti_wan_names[DITI_KEY_TABLES] = {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-#define DITI_WAN_PATCH 2u /* lines and columns, of one frame */
-#define DITI_WAN_MASKS 4u /* channels that tell which frames of a picture's latent are given */
+#define DITI_WAN_PATCH 2u          /* lines and columns, of one frame */
+#define DITI_WAN_MASKS 4u          /* channels that tell which frames of a picture's latent are given */
+#define DITI_WAN_IMAGE_TOKENS 257u /* CLIP's largest encoder makes so many of a picture */
 
 static dit_result diti_wan_read_shapes(diti_loader *loader, diti_wan_config *config, dit_error *err) {
     static const diti_shape_key keys[] = {
@@ -105,6 +108,7 @@ static dit_result diti_wan_read_shapes(diti_loader *loader, diti_wan_config *con
         {offsetof(diti_wan_config, image), "condition_embedder.image_embedder.ff.net.2.weight", 1},
         {offsetof(diti_wan_config, out_channels), "proj_out.weight", 0}};
     const diti_stored_tensor *patch = diti_loader_find(loader, "patch_embedding.weight");
+    const diti_stored_tensor *places = diti_loader_find(loader, "condition_embedder.image_embedder.pos_embed");
     uint32_t area = DITI_WAN_PATCH * DITI_WAN_PATCH;
     uint64_t channels;
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
@@ -117,6 +121,11 @@ static dit_result diti_wan_read_shapes(diti_loader *loader, diti_wan_config *con
                          : !config->width ? "time_embedding"
                                           : "a layer behind the blocks");
     }
+    config->pictures = places ? 2 : config->image != 0;
+    if (places && diti_stored_tensor_elements(places) != 2ull * DITI_WAN_IMAGE_TOKENS * config->image)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Wan transformer whose tokens of pictures have other places than two of %u is not known",
+                         diti_checkpoint_name(loader->checkpoint), DITI_WAN_IMAGE_TOKENS);
     channels = diti_stored_tensor_elements(patch) / area / config->width; /* some GGUF files join its dimensions */
     if (!channels || channels > 1024 || config->frequencies % 2) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -189,7 +198,6 @@ static dit_result diti_wan_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t heads;
     static const char *const others[][2] = {
-        {"condition_embedder.image_embedder.pos_embed", "Wan's FLF2V, which reads a first and a last picture"},
         {"vace_patch_embedding.weight", "Wan's VACE, which follows another clip"},
         {"face_adapter.fuser_blocks.0.k_norm.weight", "Wan's Animate, which follows a face and a pose"},
         {"casual_audio_encoder.encoder.final_linear.weight", "Wan's S2V, which follows sound"},
@@ -259,6 +267,8 @@ static void diti_wan_load_weights(diti_loader *loader, diti_wan *model) {
     diti_load_embedder(loader, &model->text, width, width, config->text, "condition_embedder.text_embedder");
     if (config->image) {
         diti_loader_scope(loader, "%s", image);
+        if (config->pictures > 1)
+            diti_load_vector(loader, &model->image_places, 2 * DITI_WAN_IMAGE_TOKENS, config->image, "pos_embed");
         diti_load_norm(loader, &model->image_norms[0], config->image, "norm1");
         diti_load_layer(loader, &model->image_in, config->image, config->image, 1, "ff.net.0.proj");
         diti_load_layer(loader, &model->image_out, width, config->image, 1, "ff.net.2");
@@ -276,13 +286,13 @@ static void diti_wan_load_weights(diti_loader *loader, diti_wan *model) {
 #define DITI_WAN_SCHEDULER(SHIFT)                                                                                      \
     "{\"_class_name\":\"UniPCMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"   \
     "\"flow_shift\":" SHIFT "}"
-#define DITI_WAN_IMAGE_TOKENS 257u /* CLIP's largest encoder makes so many of a picture */
 
 static void diti_wan_set_traits(diti_wan *model) {
     const diti_wan_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool compact = config->out_channels > 16, pictures = config->channels > config->out_channels;
     traits->variant = compact                ? "ti2v-5b"
+                      : config->pictures > 1 ? "flf2v-14b"
                       : config->image        ? "i2v-14b"
                       : pictures             ? "i2v-a14b"
                       : config->width > 2048 ? "t2v-14b"
@@ -305,13 +315,15 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->default_fps = compact ? 24 : 16;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
+    traits->text2_tokens = config->pictures * DITI_WAN_IMAGE_TOKENS;
     traits->text2_columns = config->image;
-    traits->sees_picture = config->image != 0;
+    traits->pictures_seen = config->pictures;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
-    traits->scheduler = compact ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("3.0");
+    traits->scheduler = compact                ? DITI_WAN_SCHEDULER("5.0")
+                        : config->pictures > 1 ? DITI_WAN_SCHEDULER("16.0")
+                                               : DITI_WAN_SCHEDULER("3.0");
     traits->expert_guidance = pictures ? 3.5f : 4.0f; /* A14B's */
     traits->expert_low_guidance = pictures ? 3.5f : 3.0f;
     traits->expert_scheduler = pictures ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("12.0");
@@ -380,16 +392,19 @@ static diti_tensor diti_wan_text(const diti_pass *p, diti_tensor text_rows) {
     return diti_layer_run(p->graph, text, &model->text.out, DITI_ACTIVATION_NONE, "caption_out");
 }
 
-/* The picture's tokens as blocks read them, between two LayerNorms with affine: [prompts * image tokens, D]. */
+/* The pictures' tokens as blocks read them, between two LayerNorms with affine: [prompts * image tokens, D]. Tokens of
+   two pictures know their places. */
 static diti_tensor diti_wan_image(const diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
-    uint32_t rows = p->step->text_batch * DITI_WAN_IMAGE_TOKENS;
+    uint32_t rows = p->step->text_batch * model->base.traits.text2_tokens;
     diti_tensor x = diti_tensor_view(p->graph, p->step->text2, 0, rows, 0, model->config.image);
     diti_norm_desc desc = DITI_ZERO;
     desc.eps = 1e-5f; /* PyTorch's default, which the configuration does not change */
     desc.weight = &model->image_norms[0].weight;
     desc.bias = &model->image_norms[0].bias;
     desc.name = "image_norm";
+    if (model->config.pictures > 1)
+        x = diti_add_rows(p->graph, x, diti_tensor_weight(p->graph, &model->image_places, 0), 0, "image_places");
     x = diti_norm(p->graph, x, &desc);
     x = diti_layer_run(p->graph, x, &model->image_in, DITI_ACTIVATION_GELU_ERF, "image_in");
     x = diti_layer_run(p->graph, x, &model->image_out, DITI_ACTIVATION_NONE, "image_out");
@@ -418,7 +433,8 @@ static bool diti_wan_can(const diti_pass *p) {
     if (model->config.image && !p->step->text2)
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "Wan %s reads a picture's %u tokens of %u columns besides its latent, and has none",
-                        model->base.traits.variant, DITI_WAN_IMAGE_TOKENS, (unsigned)model->config.image);
+                        model->base.traits.variant, (unsigned)model->base.traits.text2_tokens,
+                        (unsigned)model->config.image);
     return !diti_graph_failed(p->graph);
 }
 
@@ -601,6 +617,8 @@ static const diti_place diti_wan_places[] = {
     {"t2v-14b", DIT_ROLE_TRANSFORMER, DITI_WAN_PLACE ": transformer/, or city96/Wan2.1-T2V-14B-gguf"},
     {"i2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: transformer/"},
     {"i2v-14b", DIT_ROLE_IMAGE_ENCODER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: image_encoder/"},
+    {"flf2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers: transformer/"},
+    {"flf2v-14b", DIT_ROLE_IMAGE_ENCODER, "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers: image_encoder/"},
     {"i2v-a14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.2-I2V-A14B-Diffusers: transformer/"},
     {"ti2v", DIT_ROLE_TRANSFORMER, DITI_WAN_TI2V ": transformer/"},
     {"ti2v", DIT_ROLE_VAE, DITI_WAN_TI2V ": vae/"},

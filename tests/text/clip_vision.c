@@ -1,6 +1,6 @@
 /* CLIP's encoder of pictures against its formulas in doubles: a whole encoder with made-up weights, under the names of
    transformers 4 and of 5, pictures of bytes and of floats, wide and high, larger and smaller than what it reads; and
-   Wan 2.1 I2V, which reads its tokens. */
+   Wan 2.1 I2V, which reads its tokens, and Wan's models that go from one picture to another. */
 /* test-runs: lavapipe sanitize, in test-all swiftshader */
 #include "library.h"
 #include "files.h"
@@ -387,6 +387,179 @@ static void test_wan(dit_context *context) {
     real_free(&file);
 }
 
+/* --- Wan 2.1 FLF2V, Wan 2.2 I2V --- */
+
+enum { WHOLE = 16 * 2 * 4 * 6 /* values of a latent */ };
+
+/* The fixture's transformer with the places of the tokens of two pictures. */
+static void transformer_of_two(folder *out) {
+    static const char places[] = ",\"condition_embedder.image_embedder.pos_embed\":{\"dtype\":\"F32\",\"shape\":"
+                                 "[1,514,20],\"data_offsets\":[%u,%u]}}";
+    size_t size = 0, config = 0;
+    char *file = test_read_file("tests/fixtures/wan21_i2v/model.safetensors", &size), entry[200];
+    char *text = test_read_file("tests/fixtures/wan21_i2v/config.json", &config);
+    bytes whole = {0};
+    uint64_t header = 0, i;
+    if (CHECK(file && text && size > 8)) {
+        memcpy(&header, file, sizeof header);
+        for (i = 8 + header; file[i - 1] != '}';) i--;
+        diti_format(entry, sizeof entry, places, (unsigned)(size - 8 - header),
+                    (unsigned)(size - 8 - header + 2 * SEEN * D * sizeof(float)));
+        bytes_u64(&whole, i - 9 + strlen(entry));
+        bytes_add(&whole, file + 8, i - 9);
+        bytes_add(&whole, entry, strlen(entry));
+        bytes_add(&whole, file + 8 + header, size - 8 - header);
+        for (i = 0; i < 2 * SEEN * D; i++) {
+            float place = (float)(i * 7 % 23) / 16 - 0.625f;
+            bytes_add(&whole, &place, sizeof place);
+        }
+        folder_add(out, "diffusion_pytorch_model.safetensors", whole);
+        folder_add_text(out, "config.json", text);
+    }
+    free(file);
+    free(text);
+}
+
+/* Every 64th value from the sixth on of what diffusers 0.42.1 makes in float32, with UniPC's sigmas of 0.36. */
+static void check_latent(dit_context *context, const dit_job_desc *desc, const float wanted[12], float *latent) {
+    dit_job *job = NULL;
+    dit_error err = {0};
+    float worst = 0;
+    uint32_t i;
+    if (CHECK_MESSAGE(dit_job_create(context, desc, &job, &err) == DIT_OK && dit_job_wait(job, UINT64_MAX) == DIT_OK &&
+                          dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latent, WHOLE * sizeof *latent, 0, &err) ==
+                              DIT_OK,
+                      "%s", err.message))
+        for (i = 0; i < 12; i++) worst = fmaxf(worst, fabsf(latent[5 + 64 * i] - wanted[i]));
+    CHECK_MESSAGE(worst < 2e-4f, "a latent differs by %g", (double)worst);
+    dit_job_destroy(job);
+}
+
+static void check_refused(dit_context *context, const dit_job_desc *desc, const char *word) {
+    dit_job *job = NULL;
+    dit_error err = {0};
+    CHECK_MESSAGE(dit_job_create(context, desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, word),
+                  "\"%s\" wanted in: %s", word, err.message);
+    dit_job_destroy(job);
+}
+
+/* A model that must have both pictures: tokens of both are given, then made by an encoder. Pictures of floats are those
+   of bytes. */
+static void test_first_and_last(dit_context *context, const dit_image *images, const dit_image *floats) {
+    static const float wanted[] = {-1.439954f, -0.887161f, 2.427150f, 0.536604f, -0.605085f, -1.784316f,
+                                   -2.029367f, -0.082096f, 1.634232f, 0.628884f, -2.613059f, 1.882661f};
+    static float text[2][WORDS * TEXT], seen[2 * SEEN * D], latent[WHOLE], other[WHOLE];
+    static uint8_t alone[FRAMES * WIDE * HIGH * 4], given[FRAMES * WIDE * HIGH * 4];
+    dit_component parts[3];
+    dit_tensor inputs[4];
+    dit_model_desc md = {0};
+    dit_job_desc desc = {0};
+    dit_model *model = NULL;
+    dit_model_info info;
+    dit_error err = {0};
+    folder transformer = {0};
+    real_file file;
+    bytes whole;
+    uint32_t i;
+    memset(parts, 0, sizeof parts);
+    transformer_of_two(&transformer);
+    vision_file(&file, D, 16, PATCH, 2);
+    whole = file_bytes(&file);
+    for (i = 0; i < 2 * WORDS * TEXT; i++)
+        text[i / (WORDS * TEXT)][i % (WORDS * TEXT)] = (float)(i * 7 % 11) / 11 - 0.5f;
+    for (i = 0; i < 2 * SEEN * D; i++) seen[i] = (float)(i * 3 % 13) / 13 - 0.5f;
+    parts[0].role = DIT_ROLE_TRANSFORMER, parts[0].source = folder_source(&transformer);
+    parts[1].role = DIT_ROLE_VAE, parts[1].source.path = "tests/fixtures/pipe_wan22_i2v_a14b/vae";
+    parts[2].role = DIT_ROLE_IMAGE_ENCODER, parts[2].source = memory_source(&whole);
+    inputs[0] = embeds("prompt_embeds", WORDS, TEXT, text[0]);
+    inputs[1] = embeds("negative_prompt_embeds", WORDS, TEXT, text[1]);
+    inputs[2] = embeds("prompt_embeds_2", 2 * SEEN, D, seen);
+    inputs[3] = embeds("negative_prompt_embeds_2", 2 * SEEN, D, seen);
+    md.components = parts;
+    md.component_count = 2;
+    desc.width = WIDE, desc.height = HIGH, desc.frame_count = FRAMES, desc.steps = 2;
+    desc.seed = 42;
+    desc.shift = 3;
+    desc.init_image = images, desc.init_count = 2;
+    desc.inputs = inputs, desc.input_count = 4;
+    if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
+        dit_model_get_info(model, &info);
+        CHECK(info.wants_image && info.wants_last_image && !strcmp(info.variant, "flf2v-14b"));
+        desc.model = model;
+        check_latent(context, &desc, wanted, latent);
+        desc.init_image = floats;
+        check_latent(context, &desc, wanted, other);
+        CHECK(!memcmp(latent, other, sizeof latent));
+        desc.init_image = images;
+        tokens_of(context, &parts[2].source, &images[0], seen);
+        tokens_of(context, &parts[2].source, &images[1], seen + SEEN * D);
+        CHECK_MESSAGE(make(context, &desc, given, &err), "%s", err.message);
+        desc.init_count = 1;
+        check_refused(context, &desc, "init_count 2");
+        desc.init_count = 2;
+        dit_model_destroy(model);
+    }
+    md.component_count = 3;
+    if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
+        desc.model = model;
+        desc.input_count = 2;
+        CHECK_MESSAGE(make(context, &desc, alone, &err), "%s", err.message);
+        CHECK(!memcmp(alone, given, sizeof alone));
+        dit_model_destroy(model);
+    }
+    folder_free(&transformer);
+    bytes_free(&whole);
+    real_free(&file);
+}
+
+/* A model that may have the last picture, too, and has no encoder of pictures. */
+static void test_last(dit_context *context, const dit_image *images) {
+    static const float wanted[] = {-0.895496f, -0.391702f, 1.313937f,  -0.518641f, 0.849268f, -0.349550f,
+                                   -1.211254f, -1.254725f, -0.034799f, -0.851381f, 1.000322f, 1.845280f};
+    static float latent[WHOLE];
+    dit_model_desc md = {0};
+    dit_job_desc desc = {0};
+    dit_model *model = NULL;
+    dit_model_info info;
+    dit_error err = {0};
+    md.source.path = "tests/fixtures/pipe_wan22_i2v_a14b";
+    if (!CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) return;
+    dit_model_get_info(model, &info);
+    CHECK(info.wants_image && info.takes_last_image && !info.wants_last_image);
+    desc.model = model;
+    desc.prompt = "a fox runs";
+    desc.negative_prompt = "low quality";
+    desc.width = WIDE, desc.height = HIGH, desc.frame_count = FRAMES, desc.steps = 3;
+    desc.seed = 42;
+    desc.init_image = images, desc.init_count = 2;
+    check_latent(context, &desc, wanted, latent);
+    desc.init_count = 3;
+    check_refused(context, &desc, "init_count must be 1, or 2");
+    desc.init_count = 2, desc.frame_count = 1;
+    check_refused(context, &desc, "a single latent frame");
+    dit_model_destroy(model);
+}
+
+static void test_two_pictures(dit_context *context) {
+    static uint8_t pixels[2][WIDE * HIGH * 4];
+    static float values[2][WIDE * HIGH * 3];
+    dit_image images[2], floats[2];
+    uint32_t i, k;
+    memset(images, 0, sizeof images);
+    memset(floats, 0, sizeof floats);
+    for (i = 0; i < 2; i++) {
+        for (k = 0; k < sizeof pixels[i]; k++)
+            pixels[i][k] = (uint8_t)(i ? k * 11 + k / 192 * 7 + 90 : k * 5 + k / 192 * 3);
+        for (k = 0; k < DITI_COUNT(values[i]); k++) values[i][k] = (float)pixels[i][k / 3 * 4 + k % 3] / 255;
+        images[i].width = floats[i].width = WIDE;
+        images[i].height = floats[i].height = HIGH;
+        images[i].rgba = pixels[i];
+        floats[i].rgb = values[i];
+    }
+    test_first_and_last(context, images, floats);
+    test_last(context, images);
+}
+
 int main(void) {
     dit_context_desc desc = {0};
     dit_context *context = NULL;
@@ -398,6 +571,7 @@ int main(void) {
         test_encoder(context->device, false);
         test_encoder(context->device, true);
         test_wan(context);
+        test_two_pictures(context);
     }
     dit_context_destroy(context);
     test_vulkan_end();

@@ -558,7 +558,9 @@ static const refusal refusals[] = {
     {{"--loop", "2"}, 2, "--loop 2: no clip of this model"},
     {{"--loop", "0"}, 2, "is 1"},
     {{"--loop-edit", "1.5"}, 2, "value is 1"},
-    {{"--end-img", "a.png"}, 2, "--mask-strategy"},
+    {{"--end-img", "a.png"}, 2, "--end-img a.png: this model makes pictures; leave it out"},
+    {{"-m", CLIPS, "--end-img", "a.png"}, 2, "--end-img a.png: a clip that ends with a picture begins with one"},
+    {{"-m", CLIPS, "--init-img", "models/strip.png", "--end-image", "a.png"}, 3, "--end-img a.png: No such file"},
     {{"--conditioning", "a"}, 2, "leave out --prompt"},
     {{"--encode-prompt", "/no/such/folder/a"}, 4, "--encode-prompt /no/such/folder/a: its folder does not exist"},
     {{"-o", "a.bmp"}, 2, "a.png"},
@@ -1247,9 +1249,9 @@ static char *const pictureless[] = {"--list-devices", "--info",    "--info-level
                                     "--doctor",       "--man",     "--completion",    NULL};
 static char *const of_terminal[] = {"--batch", "--grid",    "--json", "--preview-path", "--preview-interval",
                                     "--serve", "--quality", NULL}; /* tests/tools/terminal.c, server.c */
-static char *const of_clips[] = {"--frames",        "--fps",          "--init-video",
-                                 "--mask-strategy", "--loop",         "--loop-frames",
-                                 "--loop-edit",     "--conditioning", NULL}; /* test_clip, test_conditioning */
+static char *const of_clips[] = {
+    "--frames",      "--fps",       "--init-video",   "--mask-strategy", "--loop",
+    "--loop-frames", "--loop-edit", "--conditioning", "--end-img",       NULL}; /* test_clip, test_conditioning */
 
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
@@ -1606,6 +1608,38 @@ static void test_given_frames(void) {
                           "--init-video is 1"));
     o = RUN(QUICK_CLIP, "-p", "|0|a fox|b", "--loop", "2", "--loop-frames", "1", "-o", again);
     CHECK(one_line_saying(&o, 2, "must follow each |"));
+}
+
+/* A last frame: models that hold frames take it as their second reference, the clips' last latent frame; it is told,
+   and found again. It comes behind test_given_frames, which leaves these files. */
+static void test_last_frame(void) {
+    char first[320], last[320], made[320], again[320], command[1500];
+    png_file png;
+    outcome o;
+    snprintf(first, sizeof first, "%s", in_work("clip/0002.png"));
+    snprintf(last, sizeof last, "%s", in_work("clip/0003.png"));
+    snprintf(made, sizeof made, "%s", in_work("ends.apng"));
+    snprintf(again, sizeof again, "%s", in_work("again.apng"));
+    o = RUN(QUICK_CLIP, "-i", first, "--end-img", last, "-o", made);
+    png = read_png(made);
+    CHECK_MESSAGE(o.code == 0 && strstr(png.text, ", Init image: 0002.png, End image: 0003.png, ") &&
+                      strstr(png.text, ", End image hash: "),
+                  "%d %s%s", o.code, o.err, png.text);
+    free(png.rgb);
+    o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "-i", first, "--end-img", last, "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_files(made, again), "%d %s", o.code, o.err);
+    o = RUN(QUICK_CLIP, "-i", first, "-o", again);
+    CHECK_MESSAGE(o.code == 0 && !same_pixels(made, again), "%d %s", o.code, o.err);
+    snprintf(command, sizeof command, "mkdir -p %s && cp %s %s", in_work("ends"), last, in_work("ends"));
+    CHECK(system(command) == 0);
+    o = RUN(QUICK_CLIP, "-i", first, "--init-video", (char *)in_work("ends"), "--mask-strategy", "0;0,1,0,-1", "-o",
+            again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%d %s", o.code, o.err);
+    o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "-i", first, "-o", again);
+    CHECK(one_line_saying(&o, 3, "made with 0003.png, which is neither here nor beside it; name it with --end-img"));
+    o = RUN(QUICK_CLIP, "-i", first, "--end-img", last, "--init-video", (char *)in_work("clip"), "--mask-strategy", "0",
+            "-o", again);
+    CHECK(one_line_saying(&o, 2, "--end-img and --init-video: "));
 }
 
 /* The program of `make clip`: a walk of two frames, the second of which is half way round, raw and as animated PNG. */
@@ -2171,7 +2205,8 @@ static void test_info_part(void) {
 
 #define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
 
-/* Two experts from files of their own make what their folder makes, and not in the other order. */
+/* Two experts from files of their own make what their folder makes, and not in the other order. A last frame makes
+   another clip. */
 static void test_experts(void) {
     char *ways[][4] = {
         {"-m", EXPERTS},
@@ -2187,6 +2222,9 @@ static void test_experts(void) {
         CHECK_MESSAGE(o.code == 0, "%s", o.err);
     }
     CHECK(same_files(in_work(made[0]), in_work(made[1])) && !same_files(in_work(made[0]), in_work(made[2])));
+    o = RUN("-m", EXPERTS, "-p", "x", "--frames", "5", "-W", "48", "-H", "32", "--steps", "2", "--flow-shift", "3",
+            "-i", "models/strip.png", "--end-img", "models/strip.png", "-o", (char *)in_work(made[1]));
+    CHECK_MESSAGE(o.code == 0 && !same_files(in_work(made[0]), in_work(made[1])), "%s", o.err);
 }
 
 /* Parts of a model may lie elsewhere; one sentence names each part that is missing. */
@@ -2451,6 +2489,7 @@ int main(int argc, char **argv) {
     test_walk();
     test_clip_noise();
     test_given_frames();
+    test_last_frame();
     test_page();
     test_class();
     test_types();
