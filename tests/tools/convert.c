@@ -266,6 +266,32 @@ static void test_language_models(const diti_env *env) {
     remove(output);
 }
 
+/* LTX-Video's original files say in the metadata of safetensors how positions count (docs/models.md 3.10). What is
+   about safetensors alone, or about types, does not stay. */
+static void test_metadata_of_safetensors(const diti_env *env) {
+    static const char path[] = "build/convert_test.safetensors",
+                      metadata[] =
+                          "\"format\":\"pt\",\"quantization_config\":\"{}\",\"config\":\"{\\\"transformer\\\":{}}\"";
+    static const float values[4 * 32] = {0.5f, -1};
+    const uint64_t shape[2] = {4, 32};
+    const diti_checkpoint *converted = NULL;
+    const char *prefix;
+    dit_error err = {0};
+    diti_package *package;
+    lora_file file = {0};
+    snprintf(file.metadata, sizeof file.metadata, "%s", metadata);
+    lora_file_bytes(&file, "transformer_blocks.0.attn1.to_k.weight", "F32", shape, 2, values, sizeof values);
+    write_lora_file(&file, path);
+    CHECK(run("q8_0", path, output) == 0);
+    package = open_package(env, output);
+    if (package && diti_package_component(package, "", &converted, &prefix, &err) == DIT_OK && CHECK(converted))
+        CHECK(diti_equal(diti_checkpoint_text(converted, "config"), "{\"transformer\":{}}") &&
+              !diti_checkpoint_text(converted, "format") && !diti_checkpoint_text(converted, "quantization_config"));
+    diti_package_close(package);
+    remove(path);
+    remove(output);
+}
+
 /* ComfyUI's files of umT5 have the tokenizer as a tensor, and become files that have it, too. */
 static void test_words_beside_weights(const diti_env *env) {
     static const char path[] = "build/convert_test.safetensors";
@@ -1030,6 +1056,7 @@ int main(void) {
     test_tables_of_classes();
     test_language_models(&env);
     test_gemma(&env);
+    test_metadata_of_safetensors(&env);
     test_words_beside_weights(&env);
     test_small_floats();
     test_bundled_model(&env);

@@ -117,19 +117,19 @@ static void widen_parameters(converter *convert) {
     }
 }
 
-/* The architecture of an input whose names stay as they are, and whose metadata does, too: a GGUF without parts. NULL:
-   the input is something else. */
-static const char *kept_architecture(const converter *convert) {
+/* The metadata of an input whose names stay as they are, and what they say about it does, too: one file, or a part's
+   folder. NULL: the input is a pipeline's folder, whose parts get names in front. */
+static const diti_metadata *kept_metadata(const converter *convert) {
     const out_tensor *tensor = &convert->tensors[0];
-    return diti_equal(tensor->name, tensor->stored->name) ? diti_checkpoint_text(tensor->from, "general.architecture")
-                                                          : NULL;
+    return diti_equal(tensor->name, tensor->stored->name) ? &tensor->from->metadata : NULL;
 }
 
-/* Whether an entry of the input's metadata is true of the output, too: sizes of a language model and its tokenizer, but
-   not types and places, nor what is written anew. */
+/* Whether an entry of the input's metadata is true of the output, too: sizes of a language model and its tokenizer,
+   LTX-Video's "config", but not types and places, nor what is written anew. */
 static bool is_kept(const char *name) {
-    static const char *const others[] = {"general.architecture", "general.name", "general.file_type",
-                                         "general.quantization_version", "general.alignment"};
+    static const char *const others[] = {"general.architecture",         "general.name",       "general.file_type",
+                                         "general.quantization_version", "general.alignment",  "format",
+                                         "_quantization_metadata",       "quantization_config"};
     static const char *const prefixes[] = {"dit.", "comfy.gguf.", "split."};
     for (size_t i = 0; i < DITI_COUNT(others); i++)
         if (diti_equal(name, others[i])) return false;
@@ -139,9 +139,9 @@ static bool is_kept(const char *name) {
 }
 
 static size_t count_kept(const converter *convert) {
-    const diti_metadata *from = &convert->tensors[0].from->metadata;
+    const diti_metadata *from = kept_metadata(convert);
     size_t count = 0;
-    for (size_t i = 0; kept_architecture(convert) && i < from->count; i++) count += is_kept(from->items[i].name);
+    for (size_t i = 0; from && i < from->count; i++) count += is_kept(from->items[i].name);
     return count;
 }
 
@@ -160,8 +160,8 @@ static dit_result put_meta(converter *convert, const diti_meta *meta) {
 
 static dit_result put_metadata(converter *convert) {
     const known_architecture *known = architecture_of(convert);
-    const char *kept = kept_architecture(convert);
-    const diti_metadata *from = &convert->tensors[0].from->metadata;
+    const diti_metadata *from = kept_metadata(convert);
+    const char *kept = from ? diti_checkpoint_text(convert->tensors[0].from, "general.architecture") : NULL;
     dit_result result = put_key(convert, "general.", "architecture", DITI_GGUF_STRING);
     if (result >= 0) result = put_text(convert, known ? known->name : kept ? kept : "dit");
     if (result >= 0) result = put_key(convert, "general.", "name", DITI_GGUF_STRING);
@@ -172,7 +172,7 @@ static dit_result put_metadata(converter *convert) {
     if (result >= 0 && convert->steps) result = put_number(convert, convert->steps, 4);
     if (result >= 0 && convert->guidance > 0) result = put_key(convert, "dit.", "guidance", DITI_GGUF_F32);
     if (result >= 0 && convert->guidance > 0) result = put_float(convert, convert->guidance);
-    for (size_t i = 0; kept && i < from->count && result >= 0; i++)
+    for (size_t i = 0; from && i < from->count && result >= 0; i++)
         if (is_kept(from->items[i].name)) result = put_meta(convert, &from->items[i]);
     for (size_t i = 0; i < convert->file_count && result >= 0; i++) {
         const small_file *file = &convert->files[i];
