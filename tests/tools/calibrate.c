@@ -354,6 +354,30 @@ static void test_other_journal(void) {
     remove(output);
 }
 
+/* What decides the output's bytes, as a journal has it, by the options and what the prompts say. */
+static uint64_t journalled_plan(double smoothing, rounding_method method, const char *prompt) {
+    static const char prompts[] = "build/calibrate_prompts.txt";
+    dit_error err = {0};
+    converter convert = make_converter(folder_path, &err);
+    FILE *file = fopen(prompts, "wb");
+    CHECK(file && fputs(prompt, file) >= 0 && fclose(file) == 0);
+    convert.type = DIT_TYPE_I4_GROUP, convert.prompts = prompts, convert.resumes = true;
+    convert.smoothing = smoothing, convert.method = method, convert.journal_step = JOURNAL_STEP;
+    CHECK_MESSAGE(convert_model(&convert) == DIT_OK, "%s", err.message);
+    clean_up(&convert);
+    remove(prompts), remove(output);
+    return convert.plan;
+}
+
+/* Half a file of one way to round and half of another would be none. */
+static void test_rounding_in_journal(void) {
+    const uint64_t first = journalled_plan(0.5, ROUND_GPTQ, "a cat");
+    CHECK(journalled_plan(0.5, ROUND_GPTQ, "a cat") == first);
+    CHECK(journalled_plan(0.8, ROUND_GPTQ, "a cat") != first);
+    CHECK(journalled_plan(0.5, ROUND_AWQ, "a cat") != first);
+    CHECK(journalled_plan(0.5, ROUND_GPTQ, "a dog") != first);
+}
+
 /* A hard link has the input's inode. */
 static void test_same_inode(void) {
     static const char twin[] = "build/calibrate_twin.gguf";
@@ -587,6 +611,7 @@ int main(void) {
     test_resume("q4_0");
     test_resume("i8r");
     test_other_journal();
+    test_rounding_in_journal();
     test_same_inode();
 #endif
     test_calibration();

@@ -49,6 +49,7 @@ typedef struct calibration {
     size_t name_count, name_capacity;
     FILE *file;
     uint64_t size; /* bytes of the file */
+    uint64_t hash; /* of its contents */
     bool failed;   /* no memory, or no room for the file */
 } calibration;
 
@@ -120,6 +121,7 @@ static dit_result keep_input(calibration *c, diti_plan *plan, const watched_inpu
     if (result >= 0 && (!diti_grow(&c->env, (void **)&c->rows, &c->row_capacity, c->row_count, sizeof kept) ||
                         fseeko(c->file, (int64_t)c->size, SEEK_SET) != 0 || fwrite(values, 1, size, c->file) != size))
         result = diti_fail(err, DIT_ERROR_IO, "the temporary file of layers' inputs cannot be written: make room");
+    if (result >= 0) hash_bytes(&c->hash, values, size);
     diti_free(&c->env, values);
     if (result < 0) return result;
     c->rows[c->row_count++] = kept;

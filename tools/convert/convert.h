@@ -72,7 +72,7 @@ typedef struct converter {
     output_file out;
     bool resumes; /* what was written stays when this program is interrupted, and it goes on from there */
     FILE *journal;
-    uint64_t plan;         /* hash of what decides the output's bytes: the header, and the inputs' sizes and times */
+    uint64_t plan;         /* hash of all that decides the output's bytes (resume.h) */
     uint64_t kept;         /* bytes of an earlier run that are used */
     uint64_t journalled;   /* bytes that the journal says are on the disk */
     uint64_t journal_step; /* a line for so many bytes at least */
@@ -80,6 +80,11 @@ typedef struct converter {
     uint64_t written;
     dit_error *err;
 } converter;
+
+/* FNV-1a */
+static void hash_bytes(uint64_t *hash, const void *data, size_t size) {
+    for (size_t i = 0; i < size; i++) *hash = (*hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;
+}
 
 static dit_result no_memory(converter *convert) {
     return diti_fail(convert->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", convert->input);

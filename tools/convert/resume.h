@@ -1,8 +1,8 @@
 /* The whole output, at once or in several runs (--resume). An interrupted run leaves OUTPUT.partial and OUTPUT.journal.
  * The journal's first line has a hash of all that decides the output's bytes: the header, which names every tensor with
- * its type and place, and the sizes and times of the inputs. Each further line says how many bytes are on the disk for
- * certain: it is written when they have been flushed to it, between two tensors. A run that finds a journal with its
- * own hash goes on behind the last whole line; one that finds another hash begins anew. */
+ * its type and place, how matrices are rounded, and the sizes and times of the inputs. Each further line says how many
+ * bytes are on the disk for certain: it is written when they have been flushed to it, between two tensors. A run that
+ * finds a journal with its own hash goes on behind the last whole line; one that finds another hash begins anew. */
 #ifndef CONVERT_RESUME_H
 #define CONVERT_RESUME_H
 #include "write.h"
@@ -28,10 +28,19 @@ static void hash_inputs(converter *convert) {
             struct stat info;
             memset(&info, 0, sizeof info);
             stat(diti_file_name(from->files[k]), &info);
-            hash_bytes(convert, &info.st_size, sizeof info.st_size);
-            hash_bytes(convert, &info.st_mtime, sizeof info.st_mtime);
+            hash_bytes(&convert->plan, &info.st_size, sizeof info.st_size);
+            hash_bytes(&convert->plan, &info.st_mtime, sizeof info.st_mtime);
         }
     }
+}
+
+/* Halves of two ways to round would not belong together: a layer's columns are multiplied with what the rows of the one
+   before are divided by. */
+static void hash_rounding(converter *convert) {
+    hash_bytes(&convert->plan, &convert->method, sizeof convert->method);
+    hash_bytes(&convert->plan, &convert->smoothing, sizeof convert->smoothing);
+    if (convert->calibration)
+        hash_bytes(&convert->plan, &convert->calibration->hash, sizeof convert->calibration->hash);
 }
 
 /* Bytes of an earlier run with the same plan that are on the disk; 0: there is none. */
@@ -80,6 +89,7 @@ static bool resumable_open(converter *convert, char *journal, size_t size) {
     out->file = NULL;
     convert->plan = 0xcbf29ce484222325u;
     if (put_header(convert) < 0) return false;
+    hash_rounding(convert);
     hash_inputs(convert);
     convert->written = 0;
     if (!journal_open(convert, journal)) return false;

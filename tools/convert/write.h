@@ -8,14 +8,9 @@ static dit_result output_failed(converter *convert) {
     return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written: %s", convert->output, told_reason(errno));
 }
 
-/* FNV-1a */
-static void hash_bytes(converter *convert, const void *data, size_t size) {
-    for (size_t i = 0; i < size; i++) convert->plan = (convert->plan ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;
-}
-
 static dit_result put(converter *convert, const void *data, size_t size) {
     convert->written += size;
-    if (!convert->out.file) return hash_bytes(convert, data, size), DIT_OK; /* a trial of the header */
+    if (!convert->out.file) return hash_bytes(&convert->plan, data, size), DIT_OK; /* a trial of the header */
     return fwrite(data, 1, size, convert->out.file) == size ? DIT_OK : output_failed(convert);
 }
 
