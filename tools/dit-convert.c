@@ -129,9 +129,9 @@ static dit_result convert_model(converter *convert) {
     }
     if (result >= 0) result = open_input(convert);
     if (result >= 0) tell_unused_rules(convert);
+    if (result >= 0) result = check_files(convert);
     if (result >= 0) result = fit_types(convert);
     if (result >= 0) result = fold_scales(convert);
-    if (result >= 0) result = check_files(convert);
     if (result >= 0) inherit_defaults(convert);
     if (result >= 0) result = write_output(convert);
     if (result >= 0) report(convert);

@@ -172,8 +172,9 @@ static dit_result shrink_to_fit(converter *convert, fit_entry *entries, size_t c
             return diti_fail(convert->err, DIT_ERROR_INVALID_ARGUMENT,
                              "%s: takes %llu bytes with the smallest types; the budget of %llu is too small",
                              convert->output, (unsigned long long)bytes, (unsigned long long)convert->budget);
+        bytes -= best->options[best->chosen].bytes - best->options[best->chosen + 1].bytes;
         choose_option(best, best->chosen + 1);
-        DITI_TRY(planned_bytes(convert, &bytes));
+        if (bytes <= convert->budget) DITI_TRY(planned_bytes(convert, &bytes)); /* types may add to the header */
     }
     tell_fit(convert, entries, count, bytes);
     return DIT_OK;
