@@ -82,7 +82,7 @@ static int read_control(app *a) {
     int code;
     if (lone && !o->control_net)
         return complain(EXIT_USAGE, "%s: there is no control net that it is about; name one with --control-net", lone);
-    if (o->control_net && !o->control_image)
+    if (o->control_net && !o->control_image && !o->info)
         return complain(EXIT_USAGE, "--control-net %s: it follows a picture; name it with --control-image",
                         o->control_net);
     if (a->info.wants_control && !o->control_image && !o->info)

@@ -266,6 +266,28 @@ static int check_info(app *a, int *level) {
     return EXIT_GOOD;
 }
 
+/* A picture of zeros, of the size that is made; false: no memory. */
+static bool blank_picture(const app *a, picture *out) {
+    out->width = a->r.width;
+    out->height = a->r.height;
+    out->rgba = calloc((size_t)out->width * out->height, 4);
+    return out->rgba != NULL;
+}
+
+/* Pictures that the model needs and that are not given: any will do. */
+static int stand_in(app *a) {
+    const bool follows = a->info.wants_control || a->info.control_count;
+    int code;
+    bool good = true;
+    if ((a->info.wants_image || a->info.wants_mask) && !a->r.start.rgba) good = blank_picture(a, &a->r.start);
+    if (good && a->info.wants_last_image && !a->r.end.rgba) good = blank_picture(a, &a->r.end);
+    if (good && a->info.wants_mask && !a->r.mask.rgba) good = blank_picture(a, &a->r.mask);
+    if (good && follows && !a->r.control.rgba) good = blank_picture(a, &a->r.control);
+    if (!good) return complain(EXIT_MEMORY, "out of memory");
+    code = scale_start(a);
+    return code ? code : scale_control(a);
+}
+
 static int show_info(app *a) {
     dit_result result;
     int level, code = check_info(a, &level);
@@ -276,29 +298,15 @@ static int show_info(app *a) {
     if (!code) code = open_headers(a, NULL);
     if (!code) code = check_clip_options(a);
     if (!code) code = check_frames(a);
-    if (!code) code = check_sizes(a);
+    if (!code) code = read_given(a);
+    if (!code) code = stand_in(a);
     if (!code && a->o.device) code = open_context(a);
     if (code) return code;
     if (!a->r.steps) a->r.steps = a->info.default_steps;
     if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
-    if (a->info.wants_image || a->info.wants_mask || a->info.wants_control || a->info.control_count) {
-        a->r.start.rgba = calloc((size_t)a->r.width * a->r.height, 4); /* any will do */
-        if (!a->r.start.rgba) return complain(EXIT_MEMORY, "out of memory");
-        a->r.start.width = a->r.width;
-        a->r.start.height = a->r.height;
-        a->r.start_images[0] = a->r.mask_image = a->r.control_image = a->r.control_net.image = image_of(&a->r.start);
-        a->r.start_images[1] = a->r.start_images[0];
-        if (a->info.wants_last_image) a->r.end.rgba = a->r.start.rgba;
-        if (a->info.wants_mask) a->r.mask.rgba = a->r.start.rgba;
-        if (!a->info.wants_image && !a->info.wants_mask) {
-            a->r.control.rgba = a->r.start.rgba;
-            a->r.start.rgba = NULL;
-        }
-    }
     result = tell_model(a, a->headers, level);
     dit_model_destroy(a->headers);
-    free(a->r.start.rgba);
-    free(a->r.control.rgba);
+    end_request(a);
     dit_context_destroy(a->context);
     free(a->cache);
     free(a->mark);

@@ -2110,6 +2110,26 @@ static void test_info(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "missing: nothing\n") && !strstr(o.out, "device memory"), "%s", o.out);
 }
 
+/* Megabytes that a run of --info tells. */
+static double told_memory(char **words) {
+    outcome o = run_as(STREAMS_PIPES, NO_STOP, words);
+    const char *at = strstr(o.out, "\ndevice memory: ");
+    CHECK_MESSAGE(o.code == 0 && at, "%s%s", o.err, o.out);
+    return at ? strtod(at + strlen("\ndevice memory: "), NULL) : 0;
+}
+
+/* Pictures that are given take memory, too: tokens of a reference, an encoder for a start, the blocks of a control net,
+   which the picture that it follows may be left out for. */
+static void test_info_given(void) {
+    static char picture[] = "models/strip.png";
+    const double klein = told_memory(ARGS("--info", KLEIN, "-W", "128", "-H", "128")),
+                 flux = told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128"));
+    CHECK(told_memory(ARGS("--info", KLEIN, "-W", "128", "-H", "128", "-r", picture)) > 1.05 * klein);
+    CHECK(told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128", "-i", picture)) > flux);
+    CHECK(told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128", "--control-net", FLUX_NET)) > 1.12 * flux);
+    check_refusal(RUN("--info", KLEIN, "-r", "missing.png"), 3, "missing.png");
+}
+
 /* Models of clips: defaults, frames that are possible, and memory for as many as are asked for. */
 static void test_info_clips(void) {
     outcome o = RUN("--info", CLIPS, "--frames", "12", "-W", "64", "-H", "48");
@@ -2514,6 +2534,7 @@ int main(int argc, char **argv) {
     test_prefix();
     test_memory_runs_out();
     test_info();
+    test_info_given();
     test_info_clips();
     test_info_plan();
     test_info_damaged();
