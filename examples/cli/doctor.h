@@ -129,9 +129,47 @@ static void tell_folders(doctor *d, const app *a) {
 
 #ifndef _WIN32
 typedef struct manifest_list {
+    doctor *d;
+    const char *command; /* that mends a wrong one; NULL: none does */
     char names[1024];
     uint32_t count;
 } manifest_list;
+
+/* Copies what a manifest of a driver says of "library_path". False: it is no manifest, or its quotes or braces do not
+   match. */
+static bool read_manifest(const char *path, char *out, size_t size) {
+    static const char key[] = "\"library_path\"";
+    char text[16384], *p = text, *value;
+    FILE *file = fopen(path, "rb");
+    const size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    int open = 0;
+    if (file) fclose(file);
+    text[length] = 0;
+    value = strstr(text, key);
+    value = value ? strchr(value + sizeof key - 1, '"') : NULL;
+    if (!value) return false;
+    for (; *p; p++) {
+        open += *p == '{' ? 1 : *p == '}' ? -1 : 0;
+        if (*p != '"') continue;
+        for (p++; *p && *p != '"'; p++) p += *p == '\\' && p[1];
+        if (!*p) return false;
+    }
+    return open == 0 && snprintf(out, size, "%.*s", (int)strcspn(value + 1, "\""), value + 1) < (int)size;
+}
+
+/* A manifest that is broken, or whose driver is gone. A library without a folder is looked for as others are. */
+static void check_manifest(const manifest_list *list, const char *path) {
+    char library[PATH_SIZE], folder[PATH_SIZE], whole[2 * PATH_SIZE];
+    if (!read_manifest(path, library, sizeof library)) {
+        tell_wrong(list->d, list->command,
+                   "%s is no manifest of a driver, and one such file keeps some Vulkan loaders from all drivers; "
+                   "mend or remove it",
+                   path);
+    } else if (strchr(library, '/') && folder_of(path, folder, sizeof folder)) {
+        snprintf(whole, sizeof whole, "%s%s%s", library[0] == '/' ? "" : folder, library[0] == '/' ? "" : "/", library);
+        if (!file_exists(whole)) tell_wrong(list->d, list->command, "%s names %s, which is not there", path, whole);
+    }
+}
 
 static void add_manifest(const char *path, void *user) {
     manifest_list *list = (manifest_list *)user;
@@ -140,30 +178,50 @@ static void add_manifest(const char *path, void *user) {
     if (!dot || strcmp(dot, ".json") != 0) return;
     snprintf(list->names + length, sizeof list->names - length, "%s%s", list->count ? ", " : "", base_name(path));
     list->count++;
+    check_manifest(list, path);
+}
+
+/* The folders "vulkan/icd.d" in each of these folders. value: of a variable; NULL or empty: the usual folders. */
+static void add_manifests(manifest_list *list, const char *value, const char *usual) {
+    char paths[2 * PATH_SIZE], folder[3 * PATH_SIZE], *path;
+    snprintf(paths, sizeof paths, "%s", value && *value ? value : usual);
+    for (path = strtok(paths, ":"); path; path = strtok(NULL, ":")) {
+        snprintf(folder, sizeof folder, "%s/vulkan/icd.d", path);
+        each_entry(folder, add_manifest, list);
+    }
 }
 
 /* Manifests that the loader reads, or those that the environment names in place of all. */
 static void tell_drivers(doctor *d) {
     static const char *const names[] = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"};
-    static const char *const folders[] = {"/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d",
-                                          "/etc/vulkan/icd.d", "/usr/local/etc/vulkan/icd.d"};
-    manifest_list list = {{0}, 0};
+    manifest_list list = {0};
+    char command[64], paths[2 * PATH_SIZE], *path;
     size_t i;
+    list.d = d;
     for (i = 0; i < 2; i++) {
-        char paths[2 * PATH_SIZE], command[64], *path;
         const char *value = getenv(names[i]);
         if (!value || !*value) continue;
         printf("drivers: only those of %s, %s\n", names[i], value);
         snprintf(paths, sizeof paths, "%s", value);
         snprintf(command, sizeof command, "unset %s", names[i]);
-        for (path = strtok(paths, ":"); path; path = strtok(NULL, ":"))
-            if (!file_exists(path)) tell_wrong(d, command, "%s names %s, which is not there", names[i], path);
+        list.command = command;
+        for (path = strtok(paths, ":"); path; path = strtok(NULL, ":")) {
+            if (!file_exists(path))
+                tell_wrong(d, command, "%s names %s, which is not there", names[i], path);
+            else if (!is_folder(path))
+                check_manifest(&list, path);
+        }
         return;
     }
-    for (i = 0; i < sizeof folders / sizeof folders[0]; i++) each_entry(folders[i], add_manifest, &list);
+    path = getenv("HOME");
+    snprintf(paths, sizeof paths, "%s/.local/share", path ? path : "");
+    add_manifests(&list, getenv("XDG_CONFIG_DIRS"), "/etc/xdg");
+    add_manifests(&list, NULL, "/etc:/usr/local/etc");
+    add_manifests(&list, getenv("XDG_DATA_HOME"), paths);
+    add_manifests(&list, getenv("XDG_DATA_DIRS"), "/usr/local/share:/usr/share");
     if (list.count)
         printf("drivers: %s\n", list.names);
-    else
+    else if (!getenv("VK_ADD_DRIVER_FILES"))
         tell_wrong(d, install_command(mesa_packages),
                    "no Vulkan driver is installed; Mesa's draw on AMD, Intel and the CPU, NVIDIA's own on NVIDIA");
 }
@@ -257,21 +315,25 @@ static int see_doctor(app *a) {
     const options usual = a->o;
     dit_device_info *devices = NULL;
     uint32_t count = 0, usable = 0, i;
+    unsigned wrong = 0; /* things about drivers, each with what mends it */
     char version[64];
     dit_result result;
     version_text(version, sizeof version);
     tell_program(&d, version);
     tell_folders(&d, a);
 #ifndef _WIN32
+    wrong = d.wrong;
     tell_drivers(&d);
+    wrong = d.wrong - wrong;
 #endif
     result = dit_device_list(NULL, &count, &a->err);
     if (result == DIT_OK) devices = (dit_device_info *)calloc(count + 1, sizeof *devices);
     if (devices) result = dit_device_list(devices, &count, &a->err);
     if (result != DIT_OK) {
         count = 0;
-        tell_wrong(&d, install_command(strstr(a->err.message, "loader") ? loader_packages : mesa_packages), "%s",
-                   a->err.message);
+        tell_wrong(&d,
+                   wrong ? NULL : install_command(strstr(a->err.message, "loader") ? loader_packages : mesa_packages),
+                   "%s", a->err.message);
     }
 #ifndef _WIN32
     {

@@ -787,6 +787,17 @@ static void test_answers(void) {
         shell("VK_DRIVER_FILES=/nowhere.json $DIT doctor >told") == 5 &&
         holds("told", "wrong: VK_DRIVER_FILES names /nowhere.json, which is not there\n    unset VK_DRIVER_FILES\n") &&
         holds("told", "wrong: no Vulkan driver is installed") && holds("told", "things are wrong\n"));
+    CHECK(shell("printf '{\"ICD\": {\"library_path\": \"a.so\"}' >broken.json; "
+                "VK_DRIVER_FILES=broken.json VK_ICD_FILENAMES=broken.json $DIT doctor >told") == 5 &&
+          holds("told", "wrong: broken.json is no manifest of a driver, ") && !holds("told", "install "));
+    CHECK(shell("printf '{\"ICD\": {\"library_path\": \"./a.so\"}}' >gone.json; "
+                "VK_DRIVER_FILES=gone.json VK_ICD_FILENAMES=gone.json $DIT doctor >told") == 5 &&
+          holds("told", "wrong: gone.json names ././a.so, which is not there\n    unset VK_DRIVER_FILES\n"));
+    shell(
+        "mkdir -p data/vulkan/icd.d; cp broken.json data/vulkan/icd.d/mine.json; unset VK_DRIVER_FILES VK_ICD_FILENAMES; "
+        "XDG_DATA_HOME=data $DIT doctor >told"); /* newer loaders take the other drivers */
+    CHECK(holds("told", "wrong: data/vulkan/icd.d/mine.json is no manifest of a driver, ") &&
+          holds("told", "mine.json, "));
     CHECK(
         shell(
             "DIT_MODELS=${DIT##*-m } && export DIT_MODELS=${DIT_MODELS%%/pipe_pixart*} && $DIT --list-models >told") ==
