@@ -103,7 +103,9 @@ static bool take_nothing(app *a, uint32_t i) {
 
 /* flags: this configuration's; common: those of both, which stand before. */
 static int side_options(side *s, const char *flags, char **common, int common_count) {
-    static const char *const written[] = {"--output", "--latent-out", "--grid", "--preview", "--encode-prompt"};
+    static const char *const written[] = {"--output",  "--latent-out",    "--grid",
+                                          "--preview", "--encode-prompt", "--trace"};
+    static const char *const others[] = {"--serve", "--batch", "--repeat-from", "--info"};
     char *own[96];
     int count, i, code = EXIT_GOOD;
     s->text = strdup(flags);
@@ -116,6 +118,10 @@ static int side_options(side *s, const char *flags, char **common, int common_co
     for (i = 0; i < (int)DITI_COUNT(written) && !code; i++)
         if (*option_text(&s->a.o, find_option(written[i])))
             code = complain(EXIT_USAGE, "%s: a configuration writes no file; leave it out", written[i]);
+    for (i = 0; i < (int)DITI_COUNT(others) && !code; i++)
+        if (*option_text(&s->a.o, find_option(others[i])))
+            code =
+                complain(EXIT_USAGE, "%s: a configuration is a model and its options alone; leave it out", others[i]);
     s->a.o.quiet = !s->a.o.verbose;
     s->a.follow.take = take_nothing; /* no file is written */
     return code;
@@ -165,7 +171,6 @@ static int side_check(side *s, const named_path *outputs, size_t count) {
     int code = take_loras(&s->a.o, &s->a.loras);
     if (!code) code = check_request(&s->a);
     if (!code && s->a.r.count > 1) code = complain(EXIT_USAGE, "--batch-count: pictures are compared one at a time");
-    if (!code && (s->a.o.serve || s->a.o.batch)) code = complain(EXIT_USAGE, "--serve and --batch compare nothing");
     if (code) return code;
     list_inputs(&s->a, &inputs);
     return find_overwritten(outputs, count, inputs.paths, inputs.count, why, sizeof why)
