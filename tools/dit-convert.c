@@ -367,6 +367,11 @@ static bool parse_arguments(converter *convert, int argc, char **argv) {
             "--device and --weight-budget say where --calibrate and --errors run the model, and neither is there", "");
     if (convert->rank && convert->method != ROUND_SVD && convert->method != ROUND_SVD_GPTQ)
         return usage("--rank is that of --method svd or svd+gptq, and neither is there", "");
+    if (convert->method != ROUND_PLAIN && !may_be_i4_group(convert))
+        return usage("--method rounds i4_group, which neither --type, --tensor-type-rules nor --fit asks for", "");
+    if (convert->prompts && !convert->tells_errors && !convert->budget && convert->method == ROUND_PLAIN &&
+        !(convert->smoothing > 0))
+        return usage("--calibrate is for --fit, --method and --smooth, and none of them is there", "");
     if (convert->expanded && !may_be_i4_group(convert))
         return usage("--expanded is about i4_group, which neither --type, --tensor-type-rules nor --fit asks for", "");
     if (!convert->rank) convert->rank = 32;

@@ -9,7 +9,6 @@ mkdir -p "$out"
 echo 'fox, fluent style on a purple background' >"$out/calibrate.txt"
 echo 'orca, fluent style on a teal background' >"$out/prompts.txt"
 
-set --
 make() { # NAME RULES OPTIONS...
     file=$out/$1.gguf rules=$2
     shift 2
@@ -20,9 +19,11 @@ methods='plain gptq awq svd+gptq'
 for type in $types; do make "$type" 'vae.*=q8_0' --type "$type"; done
 make fit-as-q4_k 'vae.*=q8_0' --fit "$(wc -c <"$out/q4_k.gguf")" --calibrate "$out/calibrate.txt"
 for method in $methods; do
-    make "i4_group-$method" 'vae.*=q8_0,text_encoder.*=q8_0' --type i4_group --method "$method" --expanded \
-        --calibrate "$out/calibrate.txt"
+    set -- --type i4_group --method "$method" --expanded
+    [ "$method" = plain ] || set -- "$@" --calibrate "$out/calibrate.txt"
+    make "i4_group-$method" 'vae.*=q8_0,text_encoder.*=q8_0' "$@"
 done
+set --
 for name in $types fit-as-q4_k; do set -- "$@" "$out/$name.gguf"; done
 for method in $methods; do set -- "$@" "$out/i4_group-$method.gguf"; done
 build/dit-convert --errors "$out/prompts.txt" --steps 10 $model "$@" >"$out/errors.txt"
