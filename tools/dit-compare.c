@@ -406,6 +406,7 @@ int main(int argc, char **argv) {
     static compare_options o; /* zeros */
     static comparison c;
     int code;
+    end_cleanly_by_signals();
     if (tells_version(argc, argv, stdout)) return end_printing("dit-compare", EXIT_GOOD);
     if (argc > 1 && !strcmp(argv[1], "sheet")) {
         const bool help = argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));

@@ -685,6 +685,14 @@ static void test_refusals(void) {
     }
 }
 
+/* Nothing half-written stays where the disk is full. */
+static void test_full_disk(void) {
+    CHECK(shell("mkdir $WORK/full; ulimit -f 8; build/dit-compare --a \"\" --b \"\" " DIT_SMALL
+                " -o $WORK/full/o.html >$WORK/said 2>$WORK/errors") == 4 &&
+          says("errors", "File too large"));
+    CHECK(shell("rmdir $WORK/full") == 0);
+}
+
 /* No output may be an input; what is there stays as it is. */
 static void test_overwriting(void) {
     static const struct {
@@ -759,6 +767,7 @@ int main(int argc, char **argv) {
     }
     test_families();
     test_refusals();
+    test_full_disk();
     test_overwriting();
     test_faults(NULL);
     test_dumps();
