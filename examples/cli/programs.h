@@ -453,8 +453,9 @@ static bool output_open(output_file *out, const char *path) {
 
 /* Ends a file: renames it when good and everything arrived, else removes it. False with errno. */
 static bool output_close(output_file *out, bool good) {
-    int why = good ? 0 : errno;
+    int why = errno; /* of what failed last */
     if (ferror(out->file)) good = false;
+    if (good) why = 0;
     if (fclose(out->file) != 0 && good) good = false, why = errno;
     if (good && out->part[0]) {
 #ifdef _WIN32

@@ -235,6 +235,10 @@ static void test_report(void) {
     CHECK_MESSAGE(lines_of(text) == 6 && strstr(text, "| gemm 8 × 8 × 32 | q8_0 |"), "%s", text);
     close(handle);
     remove(path);
+#ifdef __linux__
+    run_bench("gemm --m 8 --n 8 --k 32 --runs 1 --no-ceilings --report /dev/full", &o);
+    CHECK_MESSAGE(o.code == 4 && strstr(o.err, "/dev/full: No space left on device"), "%d: %s", o.code, o.err);
+#endif
 }
 
 /* The page of report: every part that was asked for, a row for every rung, picture and case, whatever fails or comes
