@@ -44,7 +44,8 @@ static const char usage_text[] = "usage: dit-convert [options] INPUT OUTPUT.gguf
 /* --- the program --- */
 
 static void report(const converter *convert) {
-    printf("%s: %.1f MB, %zu tensors:", convert->output, (double)convert->written / 1e6, convert->tensor_count);
+    FILE *out = told_to(convert);
+    fprintf(out, "%s: %.1f MB, %zu tensors:", convert->output, (double)convert->written / 1e6, convert->tensor_count);
     for (int type = 1; type <= DIT_TYPE_I64; type++) {
         uint64_t size = 0;
         size_t count = 0;
@@ -53,9 +54,9 @@ static void report(const converter *convert) {
             size += convert->tensors[i].size;
             count++;
         }
-        if (count) printf(" %zu %s (%.1f MB)", count, diti_type_name((dit_type)type), (double)size / 1e6);
+        if (count) fprintf(out, " %zu %s (%.1f MB)", count, diti_type_name((dit_type)type), (double)size / 1e6);
     }
-    printf("\n");
+    fprintf(out, "\n");
 }
 
 /* Takes the steps and the guidance that the input was told from it, where the command line does not say them. */
@@ -72,10 +73,19 @@ static dit_result calibrate_on_file(converter *convert, calibration *c) {
     dit_result result = read_prompts(convert, &prompts);
     if (result >= 0) result = calibrate(c, convert->input, &convert->place, prompts.lines, prompts.count, convert->err);
     if (result >= 0)
-        printf("%s: inputs of %zu layers from %zu prompts, %.1f MB\n", convert->input, c->layer_count, prompts.count,
-               (double)c->size / 1e6);
+        fprintf(told_to(convert), "%s: inputs of %zu layers from %zu prompts, %.1f MB\n", convert->input,
+                c->layer_count, prompts.count, (double)c->size / 1e6);
     free_prompts(convert, &prompts);
     return result;
+}
+
+/* error: NAN where the latents cannot be compared, for which JSON has no number. */
+static void tell_error(const char *model, uint64_t bytes, double error) {
+    char number[32] = "null";
+    if (isfinite(error)) snprintf(number, sizeof number, "%.4g", error);
+    printf("{\"model\": ");
+    print_json_text(model);
+    printf(", \"bytes\": %llu, \"trajectory_error\": %s}\n", (unsigned long long)bytes, number);
 }
 
 /* One line for each model behind the first. */
@@ -88,9 +98,7 @@ static dit_result tell_errors(converter *convert, char **models, size_t count) {
         result = trace_model(models[i], &convert->place, prompts.lines, prompts.count, convert->steps,
                              i ? &other : &reference, convert->err);
         stat(models[i], &info);
-        if (i > 0 && result >= 0)
-            printf("{\"model\": \"%s\", \"bytes\": %llu, \"trajectory_error\": %.4g}\n", models[i],
-                   (unsigned long long)info.st_size, trajectory_error(&reference, &other));
+        if (i > 0 && result >= 0) tell_error(models[i], (uint64_t)info.st_size, trajectory_error(&reference, &other));
     }
     free(reference.values);
     free(other.values);

@@ -891,18 +891,20 @@ static void test_output(void) {
 }
 #endif
 
-/* The program runs with these arguments, of which the last is NULL; gives what it says on stderr. */
-static const char *said_for(char **arguments, int *code) {
+/* The program runs with these arguments, of which the last is NULL; gives what it says on stream 1 or 2. */
+static const char *said_for(char **arguments, int stream, int *code) {
     static char text[4096];
     FILE *said = tmpfile();
-    const int usual = dup(2);
+    const int usual = dup(stream);
     int count = 0;
     size_t size;
     while (arguments[count]) count++;
     if (!said || usual < 0) abort();
-    dup2(fileno(said), 2);
+    fflush(stdout);
+    dup2(fileno(said), stream);
     *code = convert_main(count, arguments);
-    dup2(usual, 2);
+    fflush(stdout);
+    dup2(usual, stream);
     close(usual);
     rewind(said);
     size = fread(text, 1, sizeof text - 1, said);
@@ -932,9 +934,35 @@ static void test_refused_options(void) {
         for (int k = 0; k < 4 && refused[i].arguments[k]; k++) arguments[n++] = (char *)refused[i].arguments[k];
         arguments[n++] = "in";
         arguments[n++] = "out.gguf";
-        said = said_for(arguments, &code);
+        said = said_for(arguments, 2, &code);
         CHECK_MESSAGE(code == EXIT_USAGE && strstr(said, refused[i].says), "%d: %s", code, said);
     }
+}
+
+/* Each line of --fit --json is JSON, whatever the names. */
+static void test_lines_of_json(const diti_env *env) {
+    static const char path[] = "build/convert_test.safetensors";
+    static const float values[8 * 64] = {0.5f, -1};
+    char *arguments[] = {"dit-convert", "--fit", "1GB", "--json", (char *)path, (char *)output, NULL};
+    const uint64_t shape[2] = {8, 64};
+    const char *said, *end;
+    int code, lines = 0;
+    lora_file file = {0};
+    lora_file_bytes(&file, "blocks.0.\\\"a\\\\b\\\".weight", "F32", shape, 2, values, sizeof values);
+    write_lora_file(&file, path);
+    said = said_for(arguments, 1, &code);
+    CHECK(code == EXIT_GOOD);
+    for (; (end = strchr(said, '\n')) != NULL; said = end + 1, lines++) {
+        diti_json *line = NULL;
+        dit_error err = {0};
+        CHECK_MESSAGE(diti_json_parse(env, said, (size_t)(end - said), "line", &line, &err) == DIT_OK, "%s",
+                      err.message);
+        if (line && lines == 0) CHECK(diti_equal(diti_json_string(line, "tensor", ""), "blocks.0.\"a\\b\".weight"));
+        diti_json_free(env, line);
+    }
+    CHECK_MESSAGE(lines == 2, "%d", lines);
+    remove(path);
+    remove(output);
 }
 
 /* Each refusal is one line on stderr and leaves no file. */
@@ -1068,6 +1096,7 @@ int main(void) {
     test_output();
 #endif
     test_refused_options();
+    test_lines_of_json(&env);
     test_errors();
 #ifndef _WIN32
     if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') test_other_reader(&env);

@@ -81,6 +81,22 @@ typedef struct converter {
     dit_error *err;
 } converter;
 
+/* A text in quotes, as JSON has it. */
+static void print_json_text(const char *text) {
+    putchar('"');
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c < ' ')
+            printf("\\u%04x", c);
+        else
+            printf(c == '"' || c == '\\' ? "\\%c" : "%c", c);
+    }
+    putchar('"');
+}
+
+/* Where sentences go: beside lines of JSON, which alone are on standard output. */
+static FILE *told_to(const converter *convert) { return convert->json ? stderr : stdout; }
+
 /* FNV-1a */
 static void hash_bytes(uint64_t *hash, const void *data, size_t size) {
     for (size_t i = 0; i < size; i++) *hash = (*hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;

@@ -143,10 +143,14 @@ static void tell_fit(const converter *convert, const fit_entry *entries, size_t 
         const fit_entry *entry = &entries[i];
         const fit_option *option = &entry->options[entry->chosen];
         error += option->error;
-        printf(convert->json ? "{\"tensor\": \"%s\", \"type\": \"%s\", \"bytes\": %llu, \"error\": %.4g}\n"
-                             : "%-60s %-8s %12llu  %.4g\n",
-               entry->tensor->name, diti_type_name(option->type), (unsigned long long)entry->tensor->size,
-               option->error);
+        if (convert->json) {
+            printf("{\"tensor\": ");
+            print_json_text(entry->tensor->name);
+        } else {
+            printf("%-60s", entry->tensor->name);
+        }
+        printf(convert->json ? ", \"type\": \"%s\", \"bytes\": %llu, \"error\": %.4g}\n" : " %-8s %12llu  %.4g\n",
+               diti_type_name(option->type), (unsigned long long)entry->tensor->size, option->error);
     }
     printf(convert->json ? "{\"bytes\": %llu, \"budget\": %llu, \"error\": %.4g}\n"
                          : "%llu bytes of %llu, sum of errors %.4g\n",

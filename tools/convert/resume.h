@@ -135,7 +135,8 @@ static dit_result write_output(converter *convert) {
     if (!(convert->resumes ? resumable_open(convert, journal, sizeof journal)
                            : output_open(&convert->out, convert->output)))
         return output_failed(convert);
-    if (convert->kept) printf("%s: goes on behind %.1f MB\n", convert->output, (double)convert->kept / 1e6);
+    if (convert->kept)
+        fprintf(told_to(convert), "%s: goes on behind %.1f MB\n", convert->output, (double)convert->kept / 1e6);
     result = put_header(convert);
     if (result >= 0) result = put_tensors(convert);
     if (!(convert->resumes ? resumable_close(convert, journal, result >= 0)
