@@ -425,6 +425,7 @@ static void show_costs(const planner *p) {
                 c->memory / 1e9, c->fits ? "" : " does not fit");
         stale |= c->split.degree[DITI_SPLIT_PIPEFUSION] > 1;
     }
+    fputs("    memory: of the denoiser in 16 bits; text encoders and autoencoder come on top\n", p->out);
     if (stale)
         fputs("    pipefusion: keys and values of other patches are a step old, so the result differs slightly\n",
               p->out);
