@@ -185,6 +185,7 @@ static void diti_run_log_rerun(diti_share *share, const diti_verdict *verdict) {
     }
     diti_lock(&job->status_lock);
     job->status.result = DIT_WORKING;
+    if (job->recording) job->status.frame = 0; /* all was recorded, perhaps, and nothing of it can be read */
     job->status.reruns++;
     job->status.rerun_op = rerun ? rerun->op : NULL;
     diti_unlock(&job->status_lock);

@@ -426,9 +426,13 @@ static dit_result record_all(engine *e, dit_job *job, uint32_t budget_us, outcom
     int rounds = 0;
     while (result == DIT_WORKING && rounds++ < 12) {
         CHECK(record(e, job, budget_us) == DIT_OK);
+        dit_job_status(job, &out->status, NULL);
+        CHECK(out->status.frame == (out->status.result == DIT_OK));
         result = take(job, out);
         if (result != DIT_WORKING) continue;
-        CHECK(out->status.result == DIT_WORKING && out->status.reruns >= 1);
+        CHECK(out->status.result == DIT_WORKING && out->status.reruns >= 1 && out->status.frame == 0);
+        CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGBA8, 0, 0, out->rgba, BYTES, 0, &out->err) == DIT_WORKING,
+                      "a picture can be read before it is repeated");
         CHECK(dit_job_output(job, 0, 0, &picture) == DIT_WORKING); /* this picture is not the final one */
     }
     return result;
