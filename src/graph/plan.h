@@ -243,6 +243,7 @@ DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
 DIT_INTERNAL float
 diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
                            uint32_t slice);              /* as first predicted: for progress that never jumps back */
+DIT_INTERNAL uint32_t diti_whole_us(float us);           /* UINT32_MAX: that or more */
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err); /* value of the plan's timeline when the slice is done */

@@ -461,6 +461,10 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
     return diti_plan_slice_sources(plan, err);
 }
 
+DIT_INTERNAL uint32_t diti_whole_us(float us) {
+    return us < (float)UINT32_MAX ? (uint32_t)(us + 0.5f) : UINT32_MAX; /* the float is one more */
+}
+
 /* A gated slice that took less than half of what is expected did nothing. The first time counts as it is; later a
    longer one only by a quarter, since whatever else the machine does now and then makes a slice longer, and nothing
    makes it shorter. Two equal timestamps tell no time: MoltenVK writes those of a command buffer when all of it has
@@ -469,7 +473,7 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
 DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
     diti_plan_slice *entry = &plan->slices[slice];
     if (!(us > 0) && !plan->device->software) return;
-    plan->last_slice_us = (uint32_t)(us + 0.5f);
+    plan->last_slice_us = diti_whole_us(us);
     if (entry->gated && us < entry->us / 2) return;
     entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
     entry->measured = true;

@@ -708,7 +708,7 @@ static dit_result diti_run_record_slice(diti_share *share, VkCommandBuffer comma
 
 static void diti_run_expect(dit_job *job, float us) {
     diti_lock(&job->status_lock);
-    job->status.recorded_us = (uint32_t)(us + 0.5f);
+    job->status.recorded_us = diti_whole_us(us);
     diti_unlock(&job->status_lock);
 }
 

@@ -636,6 +636,16 @@ static void test_reports(engine *e, dit_context *ctx) {
         engine_run(e, commands, VK_NULL_HANDLE, 0);
     engine_run(e, commands, VK_NULL_HANDLE, 0);
     check_picture(job, "told");
+    restart(job, model); /* times beyond what the status can say */
+    job->shares[0]->program.plan->slices[0].us = 1e10f;
+    commands = engine_begin_commands(e);
+    CHECK(dit_job_record(job, commands, 0) == DIT_WORKING);
+    engine_run(e, commands, VK_NULL_HANDLE, 0);
+    while (dit_job_record_took(job, UINT32_MAX) == DIT_OK) {
+    }
+    dit_job_status(job, &status, NULL);
+    CHECK_MESSAGE(status.recorded_us == UINT32_MAX && status.last_slice_us == UINT32_MAX, "%u and %u us",
+                  status.recorded_us, status.last_slice_us);
     dit_job_destroy(job);
     dit_model_destroy(model);
 }
