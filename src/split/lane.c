@@ -404,10 +404,18 @@ static dit_result diti_lane_watch(diti_lane *lane, const diti_lane_side *side, b
                      (unsigned long long)(lane->limit_us / 1000));
 }
 
+/* 1: the slot's transfer is done; 0: not yet; < 0: it failed. One that is over is not asked for again: the application
+   may have freed its request. */
+static int diti_lane_ask(const diti_lane *lane, diti_lane_slot *slot) {
+    int done = slot->request ? lane->application.poll(slot->request, lane->application.user) : -1;
+    if (done) slot->request = NULL;
+    return done;
+}
+
 static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *side, dit_error *err) {
     diti_lane_slot *slot = &lane->slots[side->finished % lane->slot_count];
     uint32_t rank = lane->ranks[side - lane->sides];
-    int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
+    int done = side->finished < side->submitted ? diti_lane_ask(lane, slot) : 0;
     if (done < 0) return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", rank);
     if (done) side->finished++;
     return diti_lane_watch(lane, side, !done && side->finished < side->submitted, err);
@@ -564,9 +572,8 @@ static void diti_lane_settle_application(diti_lane *lane, uint32_t index) {
         diti_lane_slot *slot = &lane->slots[side->finished % lane->slot_count];
         diti_lane_owed *owed = lane->owed ? (diti_lane_owed *)diti_alloc_zero(&lane->env, sizeof *owed) : NULL;
         uint64_t limit_us = owed && lane->limit_us > DITI_LANE_FAREWELL_US ? DITI_LANE_FAREWELL_US : lane->limit_us;
-        int done = lane->application.poll(slot->request, lane->application.user);
-        while (!done && (waited_us += diti_clock_passed(&looked_us)) < limit_us)
-            done = lane->application.poll(slot->request, lane->application.user);
+        int done = diti_lane_ask(lane, slot);
+        while (!done && (waited_us += diti_clock_passed(&looked_us)) < limit_us) done = diti_lane_ask(lane, slot);
         if (done || !owed) {
             diti_free(&lane->env, owed);
             continue;

@@ -975,6 +975,28 @@ static void test_dead_ranks(maker *m) {
     drop_jobs(m);
 }
 
+/* Rows fail on their way, while others are on theirs. */
+static void test_failed_rows(maker *m) {
+    uint32_t nth;
+    for (nth = 1; nth < 4; nth += 2) {
+        dit_result results[2] = {DIT_WORKING, DIT_WORKING};
+        uint64_t begin = diti_clock_us();
+        int i;
+        for (i = 0; i < 2; i++) {
+            dit_job_desc desc = request(&m[i], "cfg2", 32, 2);
+            desc.preview_interval = 1;
+            CHECK_MESSAGE(dit_job_restart(m[i].job, &desc, &err) == DIT_OK, "%s", err.message);
+        }
+        broken_rows = nth;
+        while (results[0] == DIT_WORKING && results[1] == DIT_WORKING && diti_clock_us() - begin < 20000000)
+            for (i = 0; i < 2; i++) results[i] = dit_job_wait(m[i].job, 1000000);
+        i = results[1] == DIT_ERROR_TRANSPORT && results[0] == DIT_WORKING;
+        dit_job_status(m[i].job, NULL, &err);
+        CHECK_MESSAGE(results[i] == DIT_ERROR_TRANSPORT && strstr(err.message, "transport to rank"), "%s", err.message);
+        lose_letters();
+    }
+}
+
 /* Both begin their third run since the job was made, in which a word of each is sent, and rows are not. */
 static void test_broken_rows(maker *m) {
     dit_result results[2] = {DIT_WORKING, DIT_WORKING};
@@ -1024,6 +1046,7 @@ static void test_ranks(void) {
         dit_job_status(m[0].job, NULL, &err);
         CHECK_MESSAGE(strstr(err.message, "could not send to rank 1"), "%s", err.message);
         test_broken_rows(m);
+        test_failed_rows(m);
         test_dead_ranks(m);
     }
     close_maker(&m[0]);
