@@ -806,7 +806,9 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     told = *desc;
-    if (model->context) told.progress = diti_beats_progress(ctx->peers, &desc->progress, &telling);
+    if (model->context)
+        told.progress =
+            diti_beats_progress(ctx->peers, desc->progress.func ? &desc->progress : &ctx->progress, &telling);
     result = diti_model_load_parts(model, &told, err);
     if (!model->stream && !desc->weights_by_need) {
         diti_model_close_packages(model); /* everything is on the device or copied */

@@ -799,8 +799,9 @@ static void test_progress_cancels_context(void) {
 }
 
 /* The context's progress is that of calls that have none of their own. */
-static void test_progress_cancels_encoding(void) {
+static void test_progress_of_context(void) {
     dit_context_desc cd = {0};
+    dit_model_desc md = {0};
     dit_encoding *encoding = NULL;
     dit_error err = {0};
     size_t size = 0;
@@ -824,6 +825,9 @@ static void test_progress_cancels_encoding(void) {
     }
     free(blob);
     dit_model_destroy(model);
+    calls = 2;
+    md.source.path = MODEL;
+    CHECK(ctx && dit_model_load(ctx, &md, &model, &err) == DIT_CANCELLED && !model && calls < 0);
     dit_context_destroy(ctx);
 }
 
@@ -2028,7 +2032,7 @@ int main(void) {
         test_cancel_from_thread();
         test_progress_cancels();
         test_progress_cancels_context();
-        test_progress_cancels_encoding();
+        test_progress_of_context();
         test_destroy_orders();
         test_descs_are_copied();
         test_callback_source();
