@@ -369,8 +369,9 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
 /* The state that a call of dit_job_record changes, as it was before the newest one, whose commands have changed nothing
    on the device if they never run. */
 typedef struct diti_job_before {
-    bool known;    /* the newest call can be taken back */
-    bool recorded; /* the newest call has recorded something */
+    bool known;     /* the newest call can be taken back */
+    bool recorded;  /* the newest call has recorded something */
+    bool went_back; /* since then a report has sent the run back, or ended it */
     diti_job_cursor cursor;
     uint32_t last_segment, judged_chunk;
     bool unjudged, restores;

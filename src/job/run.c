@@ -334,6 +334,7 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     diti_verdict verdict;
     if (!diti_job_must_repeat(job) || !diti_guard_raise(first->program.plan, &verdict) || !verdict.record)
         return DIT_OK;
+    job->before.went_back = true;
     first->run.restores = diti_run_may_repeat(first, verdict.segment);
     DITI_TRY(diti_run_count_retry(first, &verdict, err));
     DITI_TRY(diti_guard_write(first->program.plan, first->run.restores ? verdict.step : 0, err));
@@ -716,6 +717,7 @@ static void diti_run_remember(dit_job *job) {
     diti_share *first = job->shares[0];
     diti_job_before *before = &job->before;
     before->known = before->recorded = true;
+    before->went_back = false;
     before->cursor = first->run.cursor;
     before->last_segment = first->run.last_segment;
     before->judged_chunk = first->run.judged_chunk;
@@ -811,6 +813,26 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     return result;
 }
 
+/* The job is as it was before its newest call, or where a report has sent it back to since. */
+static void diti_run_recall(dit_job *job) {
+    const diti_job_before *before = &job->before;
+    diti_run *run = &job->shares[0]->run;
+    diti_lock(&job->status_lock);
+    if (before->went_back)
+        job->status.preview_id = before->status.preview_id;
+    else
+        job->status = before->status;
+    diti_unlock(&job->status_lock);
+    if (before->went_back) return;
+    run->cursor = before->cursor;
+    run->last_segment = before->last_segment;
+    run->judged_chunk = before->judged_chunk;
+    run->unjudged = before->unjudged;
+    run->restores = before->restores;
+    run->submitted_us = before->submitted_us;
+    run->all_submitted = false;
+}
+
 DIT_API dit_result dit_job_unrecord(dit_job *job) {
     diti_share *first;
     diti_job_before *before;
@@ -822,17 +844,8 @@ DIT_API dit_result dit_job_unrecord(dit_job *job) {
         diti_frame_drop(first->program.plan);
         return DIT_OK;
     }
-    first->run.cursor = before->cursor;
-    first->run.last_segment = before->last_segment;
-    first->run.judged_chunk = before->judged_chunk;
-    first->run.unjudged = before->unjudged;
-    first->run.restores = before->restores;
-    first->run.submitted_us = before->submitted_us;
-    first->run.all_submitted = false;
+    diti_run_recall(job);
     diti_plan_unrecord(first->program.plan, before->dispatches);
-    diti_lock(&job->status_lock);
-    job->status = before->status;
-    diti_unlock(&job->status_lock);
     diti_job_publish(job);
     return DIT_OK;
 }

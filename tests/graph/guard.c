@@ -459,6 +459,41 @@ static void test_recording(engine *e, uint32_t budget_us) {
     dit_model_destroy(model);
 }
 
+/* Every other call is dropped, after the report of the one before it has been seen: where that says that the run goes
+   back, taking the dropped call back leaves the run there. */
+static void test_dropped_calls(engine *e, uint32_t budget_us) {
+    static outcome stepped, got;
+    dit_model *model = load(half, overflowing);
+    dit_job *job = create(half, model, 1);
+    dit_result result = DIT_WORKING;
+    dit_output picture = {0};
+    int frames = 0, back = 0;
+    run(job, &stepped);
+    restart(job, model, 1);
+    while (!picture.final && result >= 0 && frames++ < 1000) {
+        VkCommandBuffer commands = engine_begin_commands(e), dropped = engine_begin_commands(e);
+        dit_status before, after;
+        CHECK(dit_job_record(job, commands, budget_us) >= 0);
+        dit_job_status(job, &before, NULL);
+        CHECK(dit_job_record(job, dropped, budget_us) >= 0);
+        engine_run(e, commands, VK_NULL_HANDLE, 0);
+        dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, got.latent, sizeof got.latent, 0, NULL);
+        e->EndCommandBuffer(dropped);
+        e->FreeCommandBuffers(e->device, e->pool, 1, &dropped);
+        CHECK(dit_job_unrecord(job) == DIT_OK);
+        dit_job_status(job, &after, NULL);
+        CHECK_MESSAGE(after.reruns >= before.reruns, "a rerun is forgotten");
+        CHECK_MESSAGE(after.preview_id == before.preview_id, "a preview is told that never came");
+        back += after.reruns > before.reruns;
+        result = dit_job_output(job, 0, 0, &picture);
+    }
+    CHECK_MESSAGE(picture.final && take(job, &got) == DIT_OK && distance(&got, &stepped) < 1e-3,
+                  "after %d frames: %g from what was stepped", frames, distance(&got, &stepped));
+    CHECK_MESSAGE(back > 0, "no report came between two calls");
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
 static void test_recorded_error(engine *e, uint32_t budget_us) {
     static outcome got;
     dit_model *model = load(half, nan_in_step);
@@ -751,6 +786,8 @@ static void test_fp16(engine *e) {
     test_encoding();
     test_recording(e, 1);
     test_recording(e, UINT32_MAX);
+    test_dropped_calls(e, 1);
+    test_dropped_calls(e, UINT32_MAX);
     test_recorded_error(e, 1);
     test_recorded_error(e, UINT32_MAX);
 }
