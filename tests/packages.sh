@@ -137,7 +137,14 @@ with dit.Context() as context:
             assert error.result == -8, error
         else:
             raise AssertionError(path)
-model.generate("a fox", width=32, height=32, steps=1)
+    for call in (lambda: context.load(sys.argv[1] + "\0.bak"), lambda: model.generate("a fox\0 in snow", width=32, height=32, steps=1)):
+        try:
+            call()
+        except ValueError as error:
+            assert "a NUL" in str(error), error
+        else:
+            raise AssertionError("a text is cut off")
+assert len(model.generate("a fox", width=32, height=32, steps=1, count=0)) == 1
 begun, painted = threading.Event(), []
 def paint():
     painted.extend(model.generate("a fox", width=32, height=32, steps=20, progress=lambda *_: begun.set()))

@@ -100,10 +100,11 @@ namespace Dit {
                 var error = new Native.Error();
                 var labels = default(GCHandle);
                 var held = false;
+                uint count = what.Count != 0 ? what.Count : 1;
                 IntPtr job = IntPtr.Zero;
                 try {
-                    if (what.Classes != null && what.Classes.Length < what.Count)
-                        throw new ArgumentException("Classes has " + what.Classes.Length + " labels for " + what.Count + " pictures");
+                    if (what.Classes != null && what.Classes.Length < count)
+                        throw new ArgumentException("Classes has " + what.Classes.Length + " labels for " + count + " pictures");
                     if (what.Classes != null) {
                         labels = GCHandle.Alloc(what.Classes, GCHandleType.Pinned);
                         desc.class_labels = labels.AddrOfPinnedObject();
@@ -118,13 +119,13 @@ namespace Dit {
                     desc.width = what.Width != 0 ? what.Width : info.default_width;
                     desc.height = what.Height != 0 ? what.Height : info.default_height;
                     desc.steps = what.Steps;
-                    desc.image_count = what.Count;
+                    desc.image_count = count;
                     desc.seed = what.Seed;
                     desc.guidance.scale = what.Guidance;
                     Native.Check(Native.dit_job_create(context.Handle, ref desc, out job, ref error), error);
                     Run(job, progress, cancel);
-                    var pictures = new byte[what.Count][];
-                    for (uint i = 0; i < what.Count; i++) {
+                    var pictures = new byte[count][];
+                    for (uint i = 0; i < count; i++) {
                         pictures[i] = new byte[(long)desc.width * desc.height * 4];
                         Native.Check(Native.dit_job_read(job, 0, i, 0, pictures[i], (UIntPtr)pictures[i].LongLength, UIntPtr.Zero,
                                                          ref error), error);
@@ -194,6 +195,7 @@ namespace Dit {
         readonly List<IntPtr> list = new List<IntPtr>();
         internal IntPtr Add(string text) {
             if (text == null) return IntPtr.Zero;
+            if (text.IndexOf('\0') >= 0) throw new ArgumentException("there is a NUL in " + text.Replace("\0", "\\0"));
             byte[] bytes = Encoding.UTF8.GetBytes(text + "\0");
             IntPtr copy = Marshal.AllocHGlobal(bytes.Length);
             Marshal.Copy(bytes, 0, copy, bytes.Length);

@@ -134,6 +134,13 @@ def _check(result, error):
     return result
 
 
+def _text(encoded):
+    """Bytes as C reads them: a NUL would cut them off, and a path would be that of another file."""
+    if b"\0" in encoded:
+        raise ValueError(f"there is a NUL in {encoded!r}")
+    return encoded
+
+
 class _Handle:
     """An object of the library, destroyed when its owner has closed it and no call and no child of it uses it any more:
     in any thread, and whichever of them Python collects first."""
@@ -191,8 +198,8 @@ class Context(_Owner):
 
     def __init__(self, devices=None, log=None, level=2, overrides=None):
         desc, error, out, hear = ContextDesc(), Error(), pointer(), None
-        desc.devices = devices.encode() if devices else None
-        desc.overrides = overrides.encode() if overrides else None
+        desc.devices = _text(devices.encode()) if devices else None
+        desc.overrides = _text(overrides.encode()) if overrides else None
         if log:
             hear = LOG(lambda at, message, _: log(at, message.decode("utf-8", "replace")))
             desc.logger.func, desc.logger.max_level = hear, level
@@ -210,7 +217,7 @@ class Model(_Owner):
     def __init__(self, context, path, weight_budget):
         desc, error, out, parent = ModelDesc(), Error(), pointer(), context._use()  # lives as long as its models
         try:
-            desc.source.path, desc.weight_budget = os.fsencode(path), weight_budget
+            desc.source.path, desc.weight_budget = _text(os.fsencode(path)), weight_budget
             _check(_lib.dit_model_load(parent.pointer, c.byref(desc), c.byref(out), c.byref(error)), error)
         except BaseException:
             parent.drop()
@@ -226,7 +233,7 @@ class Model(_Owner):
         classes: labels of a class-conditional model, one for each picture. progress(fraction, step, steps) is called
         while the device works; if it returns False, DitError with result 2 (cancelled) ends the call.
         """
-        labels = None if classes is None else list(classes)
+        labels, count = None if classes is None else list(classes), count or 1
         if labels is not None and len(labels) != count:
             raise ValueError(f"classes has {len(labels)} labels for {count} pictures")
         desc, error, job, model = JobDesc(), Error(), pointer(), self._use()
@@ -235,9 +242,9 @@ class Model(_Owner):
             desc.width = width or self.info.default_width
             desc.height = height or self.info.default_height
             desc.steps, desc.guidance.scale = steps, guidance
-            desc.prompt = prompt.encode() if labels is None else None
+            desc.prompt = _text(prompt.encode()) if labels is None else None
             for name, value in (("negative_prompt", negative_prompt), ("sampler", sampler), ("schedule", schedule)):
-                setattr(desc, name, value.encode() if value else None)
+                setattr(desc, name, _text(value.encode()) if value else None)
             if labels is not None:
                 desc.class_labels = (c.c_int32 * count)(*labels)
             _check(_lib.dit_job_create(model.parent.pointer, c.byref(desc), c.byref(job), c.byref(error)), error)

@@ -60,6 +60,12 @@ static class Test {
         what.Sampler = "nonsense";
         Fails<Dit.DitException>(() => model.Generate(what), "nonsense");
         what.Sampler = null;
+        what.Prompt = "a fox\0 in snow";
+        Fails<ArgumentException>(() => model.Generate(what), "a fox\\0 in snow");
+        what.Prompt = "a fox";
+        what.Count = 0;
+        Check(model.Generate(what).Length == 1, "count 0");
+        what.Count = 1;
         what.Steps = 400; // more than a device makes in the first wait
         Fails<OperationCanceledException>(() => model.Generate(what, (f, s, n) => false), "cancelled");
         var source = new CancellationTokenSource();
