@@ -429,6 +429,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.schedule = desc->schedule;
     wanted.shift = desc->shift != 0 ? desc->shift : model->transformer->traits.fixed_shift;
     wanted.strength = out->strength;
+    wanted.takes_whole = out->shape.clip;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.quadratic = model->transformer->traits.quadratic_sigmas && !desc->schedule;

@@ -667,10 +667,12 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
         diti_config_read_betas(settings, own, out);
 }
 
-/* diffusers' get_timesteps, in double as Python has it, of the few decimal digits that strength was written with. */
+/* diffusers' get_timesteps, in double as Python has it, of the few decimal digits that strength was written with.
+   Pipelines of clips round the steps that are taken down, those of pictures the steps that are left out. */
 static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
     double strength = rint((double)request->strength * 1e6) / 1e6, taken = request->steps * strength;
     if (!(request->strength > 0 && request->strength < 1) || taken >= request->steps) return 0;
+    if (request->takes_whole) taken = taken < 1 ? 1 : floor(taken);
     return taken > 0 ? (uint32_t)(request->steps - taken) : request->steps - 1;
 }
 

@@ -569,6 +569,29 @@ static void test_strength(const diti_env *env) {
     }
 }
 
+/* Pipelines of clips take whole steps alone, one at least; those of pictures leave whole steps out. */
+static void test_whole_strength(const diti_env *env) {
+    static const struct {
+        uint32_t steps, whole, part;
+        float strength;
+    } cases[] = {{7, 2, 3, 0.3f},      {8, 7, 8, 0.99f}, {20, 1, 1, 0.01f},
+                 {100, 28, 29, 0.29f}, {10, 3, 3, 0.3f}, {5, 5, 5, 1}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        diti_schedule_request request = request_of(cases[i].steps, NULL, NULL);
+        diti_schedule whole = DITI_ZERO, part = DITI_ZERO;
+        dit_error err;
+        request.strength = cases[i].strength;
+        CHECK(make(env, "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\"}", &request, &part, &err) == DIT_OK);
+        request.takes_whole = true;
+        CHECK(make(env, "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\"}", &request, &whole, &err) == DIT_OK);
+        CHECK_MESSAGE(whole.count == cases[i].whole && part.count == cases[i].part, "%g of %u: %u and %u steps",
+                      (double)cases[i].strength, cases[i].steps, whole.count, part.count);
+        diti_schedule_free(env, &whole);
+        diti_schedule_free(env, &part);
+    }
+}
+
 /* Frames of a flow: given, made, and in part; one too many and one that is no number are refused. */
 static void test_frames(const diti_env *env) {
     static const float mask[] = {0, 1, 0.4f, 0.95f};
@@ -771,6 +794,7 @@ int main(void) {
     test_bad_configs(&env);
     test_step_counts(&env);
     test_strength(&env);
+    test_whole_strength(&env);
     test_frames(&env);
     test_draws(&env);
     test_angles(&env);
