@@ -604,13 +604,23 @@ static void diti_given_emit_first(diti_share *share, diti_graph *graph) {
     diti_broadcast(graph, &share->assignment.all, 0, share->program.first);
 }
 
-DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent) {
-    uint32_t channels = diti_tensor_rows(graph, share->program.first), image;
-    for (image = 0; image < share->job->request.shape.image_count && !diti_graph_failed(graph); image++)
-        diti_copy(graph, share->program.first,
-                  diti_tensor_view(graph, latent, image * channels, channels, 0,
-                                   diti_tensor_columns(graph, share->program.first)),
-                  "given frame");
+DIT_INTERNAL size_t diti_given_stir_columns(const dit_model *model, const diti_job_request *request) {
+    return (size_t)model->transformer->traits.latent_channels *
+           diti_padded(request->latent_width * request->latent_height);
+}
+
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent, diti_tensor stir) {
+    uint32_t channels = diti_tensor_rows(graph, share->program.first), image,
+             area = diti_tensor_columns(graph, share->program.first);
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.name = "given frame";
+    if (stir)
+        desc.add = diti_tensor_view(graph, diti_tensor_reshape(graph, stir, channels, diti_padded(area)), 0, channels,
+                                    0, area);
+    for (image = 0; image < share->job->request.shape.image_count && !diti_graph_failed(graph); image++) {
+        desc.out = diti_tensor_view(graph, latent, image * channels, channels, 0, area);
+        diti_elementwise(graph, share->program.first, &desc);
+    }
 }
 
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {

@@ -168,6 +168,10 @@ static dit_result diti_inputs_noise(diti_share *share, dit_error *err) {
     if (share->program.step_noise)
         DITI_TRY(diti_inputs_step_noise(share, share->program.step_noise, request->step_noise, err));
     if (share->program.renoise) DITI_TRY(diti_inputs_step_noise(share, share->program.renoise, request->renoise, err));
+    if (share->program.first_noise)
+        DITI_TRY(diti_plan_write(
+            share->program.plan, share->program.first_noise, request->first_noise,
+            request->shape.steps * diti_given_stir_columns(share->job->model, request) * sizeof(float), err));
     return share->program.frame_steps ? diti_given_write_frame_steps(share, err) : DIT_OK;
 }
 

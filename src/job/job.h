@@ -233,6 +233,7 @@ typedef struct diti_job_shape {
     bool clip;                        /* frames are made, if only one; else a picture */
     uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
     bool fixes;                       /* the first latent frame is given, and stands in every evaluation */
+    bool stirs_first;                 /* and gets new noise in each of them */
     uint32_t extra_frames;            /* latent frames in front that only fill patches, and are not decoded */
     bool float_frames;                /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
@@ -328,6 +329,8 @@ typedef struct diti_job_request {
     float *frame_mask;            /* [latent frames], see diti_schedule_frames; NULL: no frames are held */
     diti_frame_step *frame_steps; /* [steps, latent frames] where frames are held */
     float *renoise;               /* [steps, C, frames, h, w] where frames are held */
+    float first_scale;            /* diti_model_traits.picture_noise, or what the desc says */
+    float *first_noise;           /* [steps, C, padded h * w] that the given first frame gets; NULL: none */
     float *decode_noise;          /* [image_count, latent rows of a clip, C] where the decoder is told a timestep */
     float *plane_noise;           /* planes that the decoder adds, one after the other */
     size_t plane_values;          /* values of all of them */
@@ -472,8 +475,8 @@ typedef struct diti_program {
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step_row,
         preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
-    diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
-        decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
+    diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, first_noise,
+        frame_steps, decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
@@ -680,7 +683,8 @@ DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const di
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* Puts the given first frame into a latent of all clips. */
-DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent, diti_tensor stir);
+DIT_INTERNAL size_t diti_given_stir_columns(const dit_model *model, const diti_job_request *request);
 /* --- control.c: pictures that steer a picture --- */
 DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);

@@ -141,29 +141,53 @@ static size_t diti_noise_copies(const dit_model *model, const diti_job_request *
     return model->transformer->traits.frame_steps && request->schedule.flow_begin <= 0 ? 2 : 1;
 }
 
-static dit_result diti_noise_alloc(const diti_env *env, size_t values, diti_job_request *out, dit_error *err) {
+static dit_result diti_noise_alloc(const dit_model *model, const diti_env *env, size_t values, diti_job_request *out,
+                                   dit_error *err) {
     size_t all = values * out->shape.image_count, steps = out->shape.steps;
     out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
     if (out->shape.draws_start) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
     if (out->shape.stochastic) out->step_noise = (float *)diti_alloc_array(env, all * steps, sizeof *out->step_noise);
     if (out->shape.hold_count) out->renoise = (float *)diti_alloc_array(env, all * steps, sizeof *out->renoise);
+    if (out->shape.stirs_first)
+        out->first_noise = (float *)diti_alloc_array(env, diti_given_stir_columns(model, out) * steps, sizeof(float));
     out->sources = (diti_noise_source *)diti_alloc_array(env, out->shape.image_count, sizeof *out->sources);
     if (out->noise && out->sources && (!out->shape.draws_start || out->start_noise) &&
-        (!out->shape.stochastic || out->step_noise) && (!out->shape.hold_count || out->renoise))
+        (!out->shape.stochastic || out->step_noise) && (!out->shape.hold_count || out->renoise) &&
+        (!out->shape.stirs_first || out->first_noise))
         return DIT_OK;
     return diti_fail_memory(err, "the noise");
 }
 
-static void diti_noise_image(const dit_model *model, uint32_t image, size_t values, float *scratch,
+static void diti_noise_latents(const dit_model *model, uint32_t image, size_t values, float *scratch,
+                               diti_job_request *out) {
+    diti_noise_source *source = &out->sources[image];
+    if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
+    diti_noise_draw(source, scratch, values);
+    diti_noise_place(model, out, scratch, out->noise + image * values);
+}
+
+/* The noise of a given first frame: the first rows of what is drawn for all tokens, [frames * area, C]. */
+static void diti_noise_first(const dit_model *model, uint32_t step, size_t values, float *scratch,
+                             diti_job_request *out) {
+    uint32_t channels = model->transformer->traits.latent_channels, c, i;
+    uint32_t area = out->latent_width * out->latent_height, room = diti_padded(area);
+    float time = out->schedule.steps[step].timestep / 1000.0f,
+          *to = out->first_noise + step * diti_given_stir_columns(model, out);
+    diti_noise_draw(&out->sources[0], scratch, values);
+    for (c = 0; c < channels; c++, to += room)
+        for (i = 0; i < room; i++)
+            to[i] = i < area ? out->first_scale * scratch[(size_t)i * channels + c] * (time * time) : 0;
+}
+
+static void diti_noise_steps(const dit_model *model, uint32_t image, size_t values, float *scratch,
                              diti_job_request *out) {
     diti_noise_source *source = &out->sources[image];
     size_t all = values * out->shape.image_count, copies = diti_noise_copies(model, out);
     uint32_t step, i;
-    if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
-    diti_noise_draw(source, scratch, values);
-    diti_noise_place(model, out, scratch, out->noise + image * values);
-    if (!out->shape.stochastic && !out->shape.hold_count && out->shape.loop_count < 2) return;
+    if (!out->shape.stochastic && !out->shape.hold_count && !out->first_noise && out->shape.loop_count < 2) return;
     for (step = 0; step < out->shape.steps; step++) {
+        if (out->first_noise) diti_noise_first(model, step, values, scratch, out);
+        if (out->first_noise && !out->shape.stochastic) continue;
         if (model->transformer->traits.draws_frames) {
             diti_noise_draw(source, scratch, copies * values);
             if (out->renoise) memcpy(out->renoise + step * all + image * values, scratch, values * sizeof *scratch);
@@ -211,10 +235,11 @@ static dit_result diti_noise_decoder(const dit_model *model, const diti_env *env
 DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
     size_t values = model->transformer->traits.latent_channels * diti_request_plane(out);
+    bool given_last = out->shape.fixes && model->transformer->traits.picture_noise > 0;
     dit_result result = DIT_OK;
     float *scratch;
     uint32_t image;
-    DITI_TRY(diti_noise_alloc(env, values, out, err));
+    DITI_TRY(diti_noise_alloc(model, env, values, out, err));
     scratch = (float *)diti_alloc_array(env, diti_noise_copies(model, out) * values, sizeof *scratch);
     if (!scratch) return diti_fail_memory(err, "the noise");
     for (image = 0; image < out->shape.image_count; image++) {
@@ -223,9 +248,12 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
         else
             diti_noise_begin(&out->sources[image], out->rng, out->seed + image);
     }
-    result = diti_noise_all_given(model, env, before, out, err);
+    if (!given_last) result = diti_noise_all_given(model, env, before, out, err);
     for (image = 0; image < out->shape.image_count && result >= 0; image++)
-        diti_noise_image(model, image, values, scratch, out);
+        diti_noise_latents(model, image, values, scratch, out);
+    if (given_last) result = diti_noise_all_given(model, env, before, out, err);
+    for (image = 0; image < out->shape.image_count && result >= 0; image++)
+        diti_noise_steps(model, image, values, scratch, out);
     if (result >= 0) result = diti_noise_decoder(model, env, out, err);
     diti_free(env, scratch);
     for (image = 0; image < out->shape.image_count && result >= 0 && out->noise_input; image++)

@@ -623,6 +623,29 @@ static dit_result diti_request_noise_input(const dit_model *model, const diti_en
     return diti_request_check_finite("noise", out->noise_input, values, err);
 }
 
+/* In place of the noise that the model's pipeline adds to a picture which is a clip's first frame. */
+static dit_result diti_request_picture_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                             diti_job_request *out, dit_error *err) {
+    const dit_tensor *given = diti_request_input(desc, "image_cond_noise_scale");
+    float *scale = NULL;
+    out->first_scale = out->shape.fixes ? model->transformer->traits.picture_noise : 0;
+    if (given && !(out->first_scale > 0))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "input image_cond_noise_scale is about the picture that a clip of LTX-Video 0.9.5 and later "
+                         "begins with, which this job has not; leave it out");
+    if (given) {
+        DITI_TRY(diti_request_floats(env, given, 1, &scale, err));
+        out->first_scale = *scale;
+        diti_free(env, scale);
+        if (!(out->first_scale >= 0 && out->first_scale <= 1000))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "input image_cond_noise_scale is %g; it must be 0 (no noise) to 1000",
+                             (double)out->first_scale);
+    }
+    out->shape.stirs_first = out->first_scale > 0;
+    return DIT_OK;
+}
+
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
@@ -646,6 +669,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
         DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
     DITI_TRY(diti_job_request_control(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
+    DITI_TRY(diti_request_picture_noise(model, env, desc, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
         out->guidance.low_scale = model->transformer->traits.expert_low_guidance;
@@ -773,6 +797,7 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->frame_steps);
     diti_free(env, request->renoise);
     diti_free(env, request->given_noise);
+    diti_free(env, request->first_noise);
     diti_free(env, request->decode_noise);
     diti_free(env, request->plane_noise);
     diti_prompt_tokens_free(env, request->tokens);

@@ -175,6 +175,7 @@ static void diti_ltx_settle(diti_model_traits *traits, const diti_json *index, c
     if (!newer) return;
     traits->encodes_padding = false;
     traits->text_tokens = 256;
+    traits->picture_noise = 0.15f;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\"}";
 }
 

@@ -47,8 +47,10 @@ typedef struct diti_model_traits {
     uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
                                   and the others are those of the picture without what is repainted; 0: in models of
                                   pictures all are the picture's that is followed */
-    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool fixes_first;    /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    float picture_noise; /* such a picture's latent has new noise in every step, so many times the square of the flow's
+                            time; all of it, and what the encoder draws, comes behind the clip's own; 0: none */
+    bool means;          /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
     uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */

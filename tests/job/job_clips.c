@@ -519,13 +519,19 @@ static void original_ltx(folder *out) {
     free(text);
 }
 
-/* LTX-Video's pipeline from 0.9.5 on: other steps, positions that count the first latent frame as one frame, and an
-   encoder that does not see padding. Every 16th value from the sixth on of what diffusers 0.42.1 makes in float32.
-   original: no model_index.json says so, nor is there a scheduler. */
+/* LTX-Video's pipeline from 0.9.5 on: other steps, positions that count the first latent frame as one frame, an encoder
+   that does not see padding, and noise on a picture in every step, unless the job says that there is none. Every 16th
+   value from the sixth on of what diffusers 0.42.1 makes in float32: from noise, from a picture, and without that
+   noise. original: no model_index.json says so, nor is there a scheduler. */
 static void test_ltx_condition(bool original) {
     enum { VALUES = 16 * 2 * 2 * 3 };
-    static const float wanted[] = {-2.954008f, 0.493468f, -0.298092f, 0.974927f,  1.699131f, -0.530329f,
-                                   3.973044f,  0.348235f, 0.057207f,  -2.374082f, 1.623624f, -3.366470f};
+    static const float wanted[3][12] = {{-2.954008f, 0.493468f, -0.298092f, 0.974927f, 1.699131f, -0.530329f, 3.973044f,
+                                         0.348235f, 0.057207f, -2.374082f, 1.623624f, -3.366470f},
+                                        {0.727313f, 1.358007f, -0.349192f, -0.289209f, 1.344727f, -0.954511f,
+                                         -0.262495f, 0.489783f, -1.505756f, -0.443417f, 1.214188f, 1.444919f},
+                                        {0.774797f, 1.371714f, -0.413695f, -0.294546f, 1.314322f, -0.965140f,
+                                         -0.258020f, 0.477499f, -1.526839f, -0.387369f, 1.201269f, 1.484479f}};
+    static const float none = 0, most = -1;
     static const char *const parts[] = {"transformer", "vae", "text_encoder", "tokenizer"};
     static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE, DIT_ROLE_TEXT_1, DIT_ROLE_TOKENIZER_1};
     static float latent[VALUES];
@@ -537,8 +543,9 @@ static void test_ltx_condition(bool original) {
     dit_job_desc desc = {0};
     dit_job *job = NULL;
     dit_error err = {0};
-    float worst = 0;
-    uint32_t i;
+    dit_image *image = stripes(96, 64, 1);
+    dit_tensor scale = {"image_cond_noise_scale", DIT_TYPE_F32, 1, {1, 0, 0, 0, 0}, &none};
+    uint32_t i, kind;
     memset(components, 0, sizeof components);
     folder_add_text(&index, "model_index.json", "{\"_class_name\": \"LTXConditionPipeline\"}");
     folder_add_text(&scheduler, "scheduler_config.json", "{\"_class_name\": \"FlowMatchEulerDiscreteScheduler\"}");
@@ -565,13 +572,24 @@ static void test_ltx_condition(bool original) {
         desc.steps = 5;
         desc.guidance.scale = 3;
         desc.seed = 42;
-        if (run(&job, &desc) &&
-            CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latent, sizeof latent, 0, &err) == DIT_OK))
-            for (i = 0; i < DITI_COUNT(wanted); i++) worst = fmaxf(worst, fabsf(latent[5 + 16 * i] - wanted[i]));
-        CHECK_MESSAGE(worst < 0.05f, "a latent differs by %g", (double)worst); /* on F32 by 3e-5 */
+        for (kind = 0; kind < 3; kind++) {
+            float worst = 0;
+            desc.init_image = kind ? image : NULL;
+            desc.inputs = &scale, desc.input_count = kind == 2;
+            if (run(&job, &desc) &&
+                CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latent, sizeof latent, 0, &err) == DIT_OK))
+                for (i = 0; i < 12; i++) worst = fmaxf(worst, fabsf(latent[5 + 16 * i] - wanted[kind][i]));
+            CHECK_MESSAGE(worst < (kind ? 0.01f : 0.05f), "latents %u differ by %g", kind,
+                          (double)worst); /* on F32 by 4e-5 */
+        }
+        scale.data = &most;
+        CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "is -1"));
+        desc.init_image = NULL;
+        CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "leave it out"));
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
+    free_stripes(image);
     folder_free(&transformer);
     folder_free(&scheduler);
     folder_free(&index);
