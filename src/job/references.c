@@ -9,11 +9,12 @@ static uint32_t diti_references_unit(const dit_model *model) {
     return diti_model_factor(model) * model->transformer->traits.patch;
 }
 
-/* Sides of that area in the picture's proportions, each the nearest multiple of 32 (docs/models.md 3.14). */
+/* Sides of that area in the picture's proportions, each the nearest multiple of 32, or the even one of two that are as
+   near (docs/models.md 3.14). */
 static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t *width, uint32_t *height) {
     double ratio = (double)image->width / image->height, side = sqrt((double)area * ratio);
-    *width = (uint32_t)floor(side / 32 + 0.5) * 32;
-    *height = (uint32_t)floor(side / ratio / 32 + 0.5) * 32;
+    *width = (uint32_t)rint(side / 32) * 32;
+    *height = (uint32_t)rint(side / ratio / 32) * 32;
     if (!*width) *width = 32;
     if (!*height) *height = 32;
 }

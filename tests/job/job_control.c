@@ -714,6 +714,24 @@ static void test_scaled(dit_model *model) {
     traits->reference_limit_alone = most;
 }
 
+/* Sides of an area are the nearest multiples of 32, or the even one of two that are as near, as Python rounds them. */
+static void test_area(void) {
+    static const uint32_t sizes[][4] = {
+        {98, 128, 320, 448}, {1250, 1152, 384, 384}, {64, 225, 192, 704}, {5, 40, 128, 1088}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(sizes); i++) {
+        diti_model_traits traits = DITI_ZERO;
+        dit_image image = DITI_ZERO;
+        uint32_t width, height;
+        traits.reference_area = 384 * 384;
+        image.width = sizes[i][0];
+        image.height = sizes[i][1];
+        diti_reference_scaled(&traits, &image, 1, &width, &height);
+        CHECK_MESSAGE(width == sizes[i][2] && height == sizes[i][3], "%u x %u becomes %u x %u", image.width,
+                      image.height, width, height);
+    }
+}
+
 /* Ten of several sizes count, each of them; an eleventh is refused. */
 static void test_ten(dit_model *model) {
     static dit_image images[11];
@@ -744,6 +762,7 @@ static void test_sizes(void) {
     asked a;
     if (!model) return;
     test_scaled(model);
+    test_area();
     test_ten(model);
     ask_kept(&a, model);
     a.start = image_of(wide, 513, 64);
