@@ -327,10 +327,9 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
 static diti_update diti_singlestep_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     diti_update update = DITI_ZERO;
     const diti_interval *now = &intervals[i];
-    uint32_t count = sampling->steps - sampling->begin, at = i - sampling->begin;
-    bool lower = sampling->lower_order_final || count % 2 || intervals[sampling->steps - 1].to.noise == 0;
+    bool lower = sampling->lower_order_final || sampling->steps % 2 || intervals[sampling->steps - 1].to.noise == 0;
     double h, missing, newer;
-    if (sampling->order == 1 || at % 2 == 0 || (lower && at + 1 == count)) {
+    if (sampling->order == 1 || i % 2 == 0 || i == sampling->begin || (lower && i + 1 == sampling->steps)) {
         missing = 1 - exp(diti_lambda(now->from) - diti_lambda(now->to));
         update.x_x = now->to.noise / now->from.noise;
         update.d[0] = now->to.alpha * missing;

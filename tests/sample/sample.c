@@ -569,6 +569,27 @@ static void test_strength(const diti_env *env) {
     }
 }
 
+/* Pairs of single steps are those of all steps, also where a start picture leaves the first step of one out. */
+static void test_pairs(const diti_env *env) {
+    static const struct {
+        uint32_t steps;
+        float strength;
+        const char *seconds;
+    } cases[] = {{7, 0.5f, "0010"}, {6, 0.5f, "000"}, {10, 0.75f, "01010100"}};
+    size_t c, i;
+    for (c = 0; c < DITI_COUNT(cases); c++) {
+        diti_schedule_request request = request_of(cases[c].steps, "dpm++2s", NULL);
+        diti_schedule part = DITI_ZERO;
+        dit_error err;
+        request.strength = cases[c].strength;
+        if (CHECK(make(env, EPSILON, &request, &part, &err) == DIT_OK && part.count == strlen(cases[c].seconds)))
+            for (i = 0; i < part.count; i++)
+                CHECK_MESSAGE((part.steps[i].x_y != 0) == (cases[c].seconds[i] == '1'), "step %u of %u", (unsigned)i,
+                              cases[c].steps);
+        diti_schedule_free(env, &part);
+    }
+}
+
 /* Pipelines of clips take whole steps alone, one at least; those of pictures leave whole steps out. */
 static void test_whole_strength(const diti_env *env) {
     static const struct {
@@ -794,6 +815,7 @@ int main(void) {
     test_bad_configs(&env);
     test_step_counts(&env);
     test_strength(&env);
+    test_pairs(&env);
     test_whole_strength(&env);
     test_frames(&env);
     test_draws(&env);
