@@ -336,6 +336,28 @@ static void test_fill_mask(dit_model *model) {
     dit_job_destroy(job);
 }
 
+/* The noise is the seed's second draw, for the originals draw the other picture's latent before. */
+static void check_second_draw(const asked *a) {
+    static float drawn[LATENTS];
+    const size_t count = 16 * (WIDTH / 8) * (HEIGHT / 8);
+    dit_job_desc desc = a->desc;
+    dit_tensor inputs[3];
+    diti_random random;
+    uint32_t i;
+    diti_random_seed(&random, desc.seed);
+    for (i = 0; i < 2; i++) diti_random_normal(&random, drawn, count);
+    memcpy(inputs, a->inputs, sizeof a->inputs);
+    memset(&inputs[2], 0, sizeof inputs[2]);
+    inputs[2].name = "noise";
+    inputs[2].rank = 1;
+    inputs[2].shape[0] = count;
+    inputs[2].data = drawn;
+    desc.inputs = inputs;
+    desc.input_count = 3;
+    run(context, &desc, other);
+    CHECK_MESSAGE(memcmp(one, other, sizeof one) == 0, "noise of the second draw is off by %.3g", off(other, one));
+}
+
 static void test_fill(void) {
     static const char *const splits[] = {"ulysses2", "layers2", "ring2", "tensor2", NULL};
     dit_model *model = load(context, BASE, FILL, DIT_ROLE_TRANSFORMER, 0);
@@ -346,6 +368,7 @@ static void test_fill(void) {
     test_fill_refusals(model);
     ask_fill(&a, model);
     run(context, &a.desc, one);
+    check_second_draw(&a);
     test_fill_mask(model);
     dit_model_destroy(model);
     run_streamed(BASE, FILL, DIT_ROLE_TRANSFORMER, ask_fill);
