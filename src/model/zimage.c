@@ -119,6 +119,8 @@ static dit_result diti_zimage_read(diti_component *component, diti_loader *loade
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t in = diti_loader_dimension(loader, "all_x_embedder.2-1.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "all_final_layer.2-1.linear.weight", 0);
+    static const char *const others[][2] = {{"siglip_embedder.1.weight", "Z-Image-Omni, another model than Z-Image"}};
+    DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "Z-Image", err));
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "n_layers", "layers.", ".attention_norm1.weight");
     config->refiners =

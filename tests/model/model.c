@@ -29,6 +29,7 @@
 #define QWENIMAGE21_FILE "tests/fixtures/qwenimage21/transformer/diffusion_pytorch_model.safetensors"
 #define SANA_FILE "tests/fixtures/sana/model.safetensors"
 #define LUMINA2_FILE "tests/fixtures/lumina2/model.safetensors"
+#define ZIMAGE_FILE "tests/fixtures/pipe_zimage/transformer/diffusion_pytorch_model.safetensors"
 #define ANIMA_FILE "tests/fixtures/pipe_anima/transformer/diffusion_pytorch_model.safetensors"
 #define I2V_FILE "tests/fixtures/wan21_i2v/model.safetensors"
 #define HUNYUANVIDEO_FILE "tests/fixtures/hunyuanvideo/model.safetensors"
@@ -94,6 +95,7 @@ typedef enum part {
     PART_QWENIMAGE,
     PART_ANIMA,
     PART_LUMINA2,
+    PART_ZIMAGE,
     PART_FLUX2,
     PART_FLUX3,
     PART_QWENIMAGE21,
@@ -104,30 +106,12 @@ typedef enum part {
     PART_LTX_VAE,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {T5_FILE,
-                                                  PIXART_FILE,
-                                                  VAE_FILE,
-                                                  SD3_FILE,
-                                                  FLUX_FILE,
-                                                  DIT_FILE,
-                                                  HUNYUAN_FILE,
-                                                  TINY_FILE,
-                                                  CLIP_FILE,
-                                                  BERT_FILE,
-                                                  DECODER_FILE,
-                                                  KL_FILE,
-                                                  WAN_FILE,
-                                                  QWENIMAGE_FILE,
-                                                  ANIMA_FILE,
-                                                  LUMINA2_FILE,
-                                                  FLUX2_FILE,
-                                                  FLUX3_FILE,
-                                                  QWENIMAGE21_FILE,
-                                                  SANA_FILE,
-                                                  I2V_FILE,
-                                                  HUNYUANVIDEO_FILE,
-                                                  HUNYUANVIDEO_VAE_FILE,
-                                                  LTX_VAE_FILE};
+static const char *const part_files[PART_LAST] = {
+    T5_FILE,      PIXART_FILE,      VAE_FILE,   SD3_FILE,     FLUX_FILE,         DIT_FILE,
+    HUNYUAN_FILE, TINY_FILE,        CLIP_FILE,  BERT_FILE,    DECODER_FILE,      KL_FILE,
+    WAN_FILE,     QWENIMAGE_FILE,   ANIMA_FILE, LUMINA2_FILE, ZIMAGE_FILE,       FLUX2_FILE,
+    FLUX3_FILE,   QWENIMAGE21_FILE, SANA_FILE,  I2V_FILE,     HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE,
+    LTX_VAE_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -432,6 +416,11 @@ static const wrong wrongs[] = {
      "\"clip_text_pooled_proj.0.weight\":       ",
      NULL,
      {"'clip_text_pooled_proj.0.weight'", "another model than Lumina-Image 2", "not supported"}},
+    {PART_ZIMAGE,
+     "\"layers.1.attention_norm1.weight\":",
+     "\"siglip_embedder.1.weight\":       ",
+     NULL,
+     {"'siglip_embedder.1.weight'", "Z-Image-Omni", "not supported"}},
     /* settings that are known with one value */
     {PART_FLUX2, NULL, NULL, "{\"eps\": 1e-5}", {"eps: 1e-5 is not", NULL, NULL}},
     {PART_FLUX3, NULL, NULL, "{\"eps\": 1e-5}", {"eps: 1e-5 is not", NULL, NULL}},
