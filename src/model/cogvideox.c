@@ -129,6 +129,13 @@ static dit_result diti_cogvideox_read(diti_component *component, diti_loader *lo
     config->space = diti_setting_number(&settings, "spatial_interpolation_scale", 1.875, 1e-3, 1e3);
     config->time = diti_setting_number(&settings, "temporal_interpolation_scale", 1, 1e-3, 1e3);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    if (!diti_equal(diti_setting_text(&settings, "activation_fn", "gelu-approximate"), "gelu-approximate"))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "activation_fn", "only gelu-approximate is known");
+    diti_settings_check_words(&settings, "timestep_activation_fn", "silu swish");
+    if (!diti_setting_bool(&settings, "flip_sin_to_cos", true))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "flip_sin_to_cos", "only true is known");
+    if (diti_setting_number(&settings, "freq_shift", 0, -1e6, 1e6) != 0)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "freq_shift", "only 0 is known");
     return diti_cogvideox_check(config, &settings, err);
 }
 

@@ -178,6 +178,7 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
     if (diti_setting_size(&settings, "patch_size", 2, 16) != 2 ||
         diti_setting_size(&settings, "patch_size_t", 1, 16) != 1)
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "patch_size", "only 2, of one frame, is known");
+    diti_settings_check_words(&settings, "qk_norm", "rms_norm");
     if (diti_setting(&settings, "image_condition_type"))
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "image_condition_type",
                              "a model that continues a picture (HunyuanVideo-I2V) is not supported; use HunyuanVideo");

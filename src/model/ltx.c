@@ -109,6 +109,8 @@ static dit_result diti_ltx_read(diti_component *component, diti_loader *loader, 
         diti_setting_size(&settings, "patch_size_t", 1, 16) != 1)
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "patch_size", "only 1, of one frame, is known");
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
+    if (diti_setting_bool(&settings, "norm_elementwise_affine", false))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "norm_elementwise_affine", "only false is known");
     config->heads = diti_setting_size(&settings, "num_attention_heads", 32, 1024);
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->width / config->heads, 1024);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);

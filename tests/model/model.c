@@ -32,6 +32,8 @@
 #define ZIMAGE_FILE "tests/fixtures/pipe_zimage/transformer/diffusion_pytorch_model.safetensors"
 #define ANIMA_FILE "tests/fixtures/pipe_anima/transformer/diffusion_pytorch_model.safetensors"
 #define I2V_FILE "tests/fixtures/wan21_i2v/model.safetensors"
+#define COGVIDEOX_FILE "tests/fixtures/cogvideox_5b_i2v/model.safetensors"
+#define LTX_FILE "tests/fixtures/ltx/model.safetensors"
 #define HUNYUANVIDEO_FILE "tests/fixtures/hunyuanvideo/model.safetensors"
 #define HUNYUANVIDEO_VAE_FILE "tests/fixtures/vae_hunyuanvideo/model.safetensors"
 #define LTX_VAE_FILE "tests/fixtures/vae_ltx_mixed/model.safetensors"
@@ -101,17 +103,27 @@ typedef enum part {
     PART_QWENIMAGE21,
     PART_SANA,
     PART_I2V,
+    PART_COGVIDEOX,
+    PART_LTX,
     PART_HUNYUANVIDEO,
     PART_HUNYUANVIDEO_VAE,
     PART_LTX_VAE,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {
-    T5_FILE,      PIXART_FILE,      VAE_FILE,   SD3_FILE,     FLUX_FILE,         DIT_FILE,
-    HUNYUAN_FILE, TINY_FILE,        CLIP_FILE,  BERT_FILE,    DECODER_FILE,      KL_FILE,
-    WAN_FILE,     QWENIMAGE_FILE,   ANIMA_FILE, LUMINA2_FILE, ZIMAGE_FILE,       FLUX2_FILE,
-    FLUX3_FILE,   QWENIMAGE21_FILE, SANA_FILE,  I2V_FILE,     HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE,
-    LTX_VAE_FILE};
+static const char *const part_files[PART_LAST] = {T5_FILE,           PIXART_FILE,
+                                                  VAE_FILE,          SD3_FILE,
+                                                  FLUX_FILE,         DIT_FILE,
+                                                  HUNYUAN_FILE,      TINY_FILE,
+                                                  CLIP_FILE,         BERT_FILE,
+                                                  DECODER_FILE,      KL_FILE,
+                                                  WAN_FILE,          QWENIMAGE_FILE,
+                                                  ANIMA_FILE,        LUMINA2_FILE,
+                                                  ZIMAGE_FILE,       FLUX2_FILE,
+                                                  FLUX3_FILE,        QWENIMAGE21_FILE,
+                                                  SANA_FILE,         I2V_FILE,
+                                                  COGVIDEOX_FILE,    LTX_FILE,
+                                                  HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE,
+                                                  LTX_VAE_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -448,6 +460,17 @@ static const wrong wrongs[] = {
      NULL,
      "{\"image_condition_type\": \"token_replace\"}",
      {"image_condition_type", "HunyuanVideo-I2V", NULL}},
+    /* settings that no published model of the family has */
+    {PART_HUNYUANVIDEO, NULL, NULL, "{\"qk_norm\": \"layer_norm\"}", {"qk_norm: layer_norm", "rms_norm", NULL}},
+    {PART_LTX, NULL, NULL, "{\"norm_elementwise_affine\": true}", {"norm_elementwise_affine: only false", NULL, NULL}},
+    {PART_COGVIDEOX, NULL, NULL, "{\"activation_fn\": \"gelu\"}", {"activation_fn: only gelu-approximate", NULL, NULL}},
+    {PART_COGVIDEOX,
+     NULL,
+     NULL,
+     "{\"timestep_activation_fn\": \"mish\"}",
+     {"timestep_activation_fn: mish", NULL, NULL}},
+    {PART_COGVIDEOX, NULL, NULL, "{\"flip_sin_to_cos\": false}", {"flip_sin_to_cos: only true", NULL, NULL}},
+    {PART_COGVIDEOX, NULL, NULL, "{\"freq_shift\": 1}", {"freq_shift: only 0", NULL, NULL}},
     /* decoder language models: 4 heads of queries and 2 of keys with 16 channels */
     {PART_DECODER, NULL, NULL, "{\"num_attention_heads\": 5}", {"5 heads of queries", "64", "32 rows"}},
     {PART_DECODER, NULL, NULL, "{\"num_key_value_heads\": 4}", {"4 of keys", "another model's", NULL}},
