@@ -656,7 +656,7 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
     case DITI_SOLVER_EULER:
         if (own_class) diti_config_check_euler(settings);
         break;
-    case DITI_SOLVER_DPM2:
+    case DITI_SOLVER_DPM2: out->whole_karras = own_class; break;
     case DITI_SOLVER_IPNDM: break;
     }
     /* Steps of two evaluations end where noise is gone. */

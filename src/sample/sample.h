@@ -164,6 +164,8 @@ typedef struct diti_sampling {
     bool heun, lower_order_final, euler_at_final;
     bool bh1, predicts_noise;
     const diti_json *uncorrected; /* array of steps after which the corrector rests; NULL: none */
+    /* DPM2: timesteps of Karras' sigmas are whole numbers, as diffusers' class has them and other programs do not */
+    bool whole_karras;
     /* PNDM */
     bool skips_runge_kutta, remembers_output; /* remembers_output: as it is, else as predicted noise */
     /* DDPM */

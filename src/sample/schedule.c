@@ -371,6 +371,7 @@ static void diti_intervals_reshape(const diti_sampling *sampling, const double *
         double sigma = diti_shaped_sigma(sampling->shape, highest, lowest, i, n),
                timestep = diti_sigma_timestep(alphas, count, sigma);
         if (multistep) timestep = rounds ? rint(timestep) : floor(timestep);
+        if (sampling->whole_karras && rounds) timestep = rint(timestep);
         out[i].timestep = timestep;
         out[i].from = diti_level_from_sigma(sigma);
     }

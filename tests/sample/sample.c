@@ -613,6 +613,25 @@ static void test_whole_strength(const diti_env *env) {
     }
 }
 
+/* The timesteps that KDPM2 of diffusers 0.42.1 has for Karras' sigmas: whole numbers where a step begins. The sampler
+   chosen by name has none but by chance. */
+static void test_whole_karras(const diti_env *env) {
+    static const float wanted[] = {999, 900.589539f, 786, 621.756348f, 427, 195.958649f, 59, 7.317745f, 0};
+    static const char config[] =
+        "{\"_class_name\":\"KDPM2DiscreteScheduler\",\"beta_schedule\":\"scaled_linear\",\"use_karras_sigmas\":true}";
+    diti_schedule_request request = request_of(5, NULL, NULL), named = request_of(5, "dpm2", "karras");
+    diti_schedule schedule = DITI_ZERO, other = DITI_ZERO;
+    dit_error err;
+    uint32_t i;
+    if (CHECK(make(env, config, &request, &schedule, &err) == DIT_OK && schedule.count == DITI_COUNT(wanted)))
+        for (i = 0; i < schedule.count; i++)
+            CHECK_MESSAGE(fabsf(schedule.steps[i].timestep - wanted[i]) < (i % 2 ? 2e-3f : 1e-6f), "%u: %g", i,
+                          (double)schedule.steps[i].timestep);
+    CHECK(make(env, SD15, &named, &other, &err) == DIT_OK && other.steps[2].timestep != rintf(other.steps[2].timestep));
+    diti_schedule_free(env, &schedule);
+    diti_schedule_free(env, &other);
+}
+
 /* Frames of a flow: given, made, and in part; one too many and one that is no number are refused. */
 static void test_frames(const diti_env *env) {
     static const float mask[] = {0, 1, 0.4f, 0.95f};
@@ -817,6 +836,7 @@ int main(void) {
     test_strength(&env);
     test_pairs(&env);
     test_whole_strength(&env);
+    test_whole_karras(&env);
     test_frames(&env);
     test_draws(&env);
     test_angles(&env);
