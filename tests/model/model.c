@@ -447,7 +447,7 @@ static const wrong wrongs[] = {
      "condition_embedder.image_embedder.norm1.bias\"",
      "condition_embedder.image_embedder.pos_embed\" ",
      WAN_CONFIG "}",
-     {"FLF2V", "a last picture", NULL}},
+     {"other places than two of 257", NULL}},
     {PART_WAN,
      "blocks.1.ffn.net.0.proj.bias\"",
      "vace_patch_embedding.weight\" ",
