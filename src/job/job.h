@@ -233,7 +233,7 @@ typedef struct diti_job_shape {
     bool clip;                        /* frames are made, if only one; else a picture */
     uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
     bool fixes;                       /* the first latent frame is given, and stands in every evaluation */
-    bool stirs_first;                 /* and gets new noise in each of them */
+    bool stirs_first;                 /* each of them adds new noise to that frame */
     uint32_t extra_frames;            /* latent frames in front that only fill patches, and are not decoded */
     bool float_frames;                /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */

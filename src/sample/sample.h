@@ -64,7 +64,7 @@ typedef struct diti_schedule_request {
     const char *schedule; /* NULL: the config's own; else one of dit_schedule_name */
     float shift;          /* 0: the config's own; flow schedules only */
     float strength;       /* 0..1, the part of the steps that is taken, the last ones; 0: all of them, from noise */
-    bool takes_whole;     /* of the steps that are taken, a part is none: pipelines of clips have it so */
+    bool takes_whole;     /* strength takes whole steps alone, as pipelines of clips have it */
     float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
