@@ -322,6 +322,7 @@ DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan) {
 }
 
 DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded) {
+    plan->frames.marked = 0; /* frames before it have finished, or never will */
     if (plan->streaming.stream) diti_stream_begin(&plan->streaming, &plan->frames.marks, recorded);
 }
 
@@ -346,7 +347,10 @@ DIT_INTERNAL dit_result diti_plan_record_stream(diti_plan *plan, uint32_t segmen
     return result;
 }
 
-DIT_INTERNAL void diti_plan_mark_stream(const diti_plan *plan, VkCommandBuffer commands) {
-    if (plan->streaming.stream)
-        diti_stream_mark(plan->device, &plan->frames.marks, (uint32_t)plan->frames.count, commands);
+DIT_INTERNAL void diti_plan_mark_stream(diti_plan *plan, VkCommandBuffer commands) {
+    diti_frames *frames = &plan->frames;
+    if (!plan->streaming.stream) return;
+    frames->marked_before = frames->marked;
+    frames->marked = (uint32_t)frames->count;
+    diti_stream_mark(plan->device, &frames->marks, frames->marked, commands);
 }

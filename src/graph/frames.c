@@ -138,7 +138,9 @@ DIT_INTERNAL void diti_frame_drop(diti_plan *plan) {
 
 DIT_INTERNAL void diti_plan_unrecord(diti_plan *plan, uint64_t dispatches) {
     diti_frames *frames = &plan->frames;
-    if (plan->streaming.stream) diti_stream_unrecord(&plan->streaming, &frames->marks, (uint32_t)frames->count);
+    if (plan->streaming.stream)
+        diti_stream_unrecord(&plan->streaming, &frames->marks, frames->marked, frames->marked_before);
+    frames->marked = frames->marked_before;
     diti_frame_drop(plan);
     plan->counters.dispatches = dispatches;
 }

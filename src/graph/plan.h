@@ -41,13 +41,14 @@ typedef struct diti_frame {
     bool open;          /* the frame's timestamps were not read */
 } diti_frame;
 typedef struct diti_frames {
-    VkQueryPool queries; /* VK_NULL_HANDLE: the application must tell times */
-    uint32_t most;       /* frames that are remembered */
-    uint64_t count;      /* recorded so far */
-    uint64_t told;       /* frames that the application has told about, or passed over */
-    uint64_t owed;       /* times to come that are about frames of a plan that this one has replaced */
-    bool reported;       /* the application has told a time: timestamps are left alone */
-    diti_buffer marks;   /* where weights are streamed: the newest frame that is finished */
+    VkQueryPool queries;            /* VK_NULL_HANDLE: the application must tell times */
+    uint32_t most;                  /* frames that are remembered */
+    uint64_t count;                 /* recorded so far */
+    uint64_t told;                  /* frames that the application has told about, or passed over */
+    uint64_t owed;                  /* times to come that are about frames of a plan that this one has replaced */
+    bool reported;                  /* the application has told a time: timestamps are left alone */
+    diti_buffer marks;              /* where weights are streamed: the newest frame that is finished */
+    uint32_t marked, marked_before; /* the newest frames of the run that write it at their end; 0: none does */
     diti_frame list[DITI_MAX_FRAMES];
 } diti_frames;
 
@@ -130,7 +131,7 @@ DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan);
 DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_record_stream(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
                                                 VkCommandBuffer commands, dit_error *err);
-DIT_INTERNAL void diti_plan_mark_stream(const diti_plan *plan, VkCommandBuffer commands);
+DIT_INTERNAL void diti_plan_mark_stream(diti_plan *plan, VkCommandBuffer commands);
 /* --- cutting anew what has proved too long or too short (recut.c) --- */
 #define DITI_OFF_BY 4.0f
 #define DITI_MAX_CUTS 8u /* in one run of a segment */

@@ -497,14 +497,15 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, const diti_buffe
     diti_stream_leave(client->stream);
 }
 
-DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark) {
+DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark,
+                                       uint32_t before) {
     uint32_t i;
     diti_client_enter(client);
     for (i = 0; i < diti_stream_slot_count(client->stream); i++) {
         diti_stream_slot *slot = &client->stream->slots[i];
         if (slot->marks != marks || slot->mark != mark) continue;
         slot->client = NULL; /* a copy into it may be among the commands */
-        slot->mark--;        /* frames before it may be on their way */
+        slot->mark = before; /* frames before it may be on their way */
         slot->looked_us = slot->awaited_us = 0;
     }
     diti_stream_leave(client->stream);

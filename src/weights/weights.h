@@ -529,8 +529,9 @@ DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buff
 /* A run begins, whose slices are submitted or recorded. Nothing of the client is in flight: frames of the run before
    that have not run never do. */
 DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, const diti_buffer *marks, bool recorded);
-/* The commands of the newest frame, which would set `mark`, never run. */
-DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark);
+/* The commands of the newest frame, which would set `mark`, never run; the frame that marks before it sets `before`. */
+DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark,
+                                       uint32_t before);
 /* For recorded plans: memory that their commands copy into slots that are not mapped; a batch into its slot, by these
    commands too, free when the word in marks comes to mark; that word, at the end of a frame. */
 DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err);

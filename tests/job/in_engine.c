@@ -551,6 +551,36 @@ static void test_unrecord_streamed(engine *e, dit_context *ctx) {
     dit_model_destroy(model);
 }
 
+/* A job that pauses behind a dropped call, the first of its second run, leaves the memory for weights to others. */
+static void test_pause_streamed(engine *e, dit_context *ctx) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    dit_job_desc first, second;
+    dit_job *pausing, *other;
+    VkCommandBuffer dropped;
+    desc.source.path = MODEL;
+    desc.weight_budget = 127680; /* the least */
+    if (!CHECK_MESSAGE(dit_model_load(ctx, &desc, &model, &err) == DIT_OK, "%s", err.message)) return;
+    first = describe(model, 7);
+    second = describe(model, 8);
+    pausing = create_job(ctx, &first);
+    other = create_job(ctx, &second);
+    CHECK(record(e, pausing, INT32_MAX) == DIT_OK && record(e, pausing, 1) == DIT_OK &&
+          record(e, pausing, 1) == DIT_OK);
+    restart(pausing, &first);
+    dropped = engine_begin_commands(e);
+    CHECK(dit_job_record(pausing, dropped, 20000) == DIT_WORKING);
+    e->EndCommandBuffer(dropped);
+    e->FreeCommandBuffers(e->device, e->pool, 1, &dropped);
+    CHECK(dit_job_unrecord(pausing) == DIT_OK);
+    CHECK_MESSAGE(record(e, other, 1000) == DIT_OK, "another job gets no memory for weights");
+    CHECK(record(e, pausing, 1000) == DIT_OK);
+    dit_job_destroy(pausing);
+    dit_job_destroy(other);
+    dit_model_destroy(model);
+}
+
 /* dit_job_record submits nothing, also in the first frame of a job whose weights are streamed and where frames have
    timestamps. */
 static void test_no_submissions(engine *e) {
@@ -1150,6 +1180,7 @@ int main(void) {
             test_unrecord(&e, ctx, model, 0);
             test_unrecord(&e, ctx, model, 20000);
             test_unrecord_streamed(&e, ctx);
+            test_pause_streamed(&e, ctx);
             test_no_submissions(&e);
             test_asking(&e, ctx, model);
             test_destroying(&e, ctx, model);
