@@ -371,7 +371,8 @@ static void diti_config_check_euler(diti_settings *settings) {
     diti_config_choice(settings, "timestep_type", types, 1, 0);
 }
 
-static void diti_config_read_unipc(diti_settings *settings, diti_sampling *out, bool own_class) {
+static void diti_config_read_unipc(diti_settings *settings, const diti_schedule_request *request, diti_sampling *out,
+                                   bool own_class) {
     static const char *const types[] = {"bh2", "bh1", "midpoint", "heun",
                                         "logrho"}; /* diffusers takes the last three for bh2 */
     out->order = 2;
@@ -382,6 +383,8 @@ static void diti_config_read_unipc(diti_settings *settings, diti_sampling *out, 
     out->predicts_noise = !diti_setting_bool(settings, "predict_x0", true);
     out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
     out->uncorrected = diti_setting_numbers(settings, "disable_corrector");
+    out->karras_of_betas = out->flow && out->shape == DITI_SIGMAS_KARRAS && !request->schedule && !request->uniform &&
+                           !request->quadratic && !request->sigmas && request->shift == 0;
     if (diti_setting(settings, "solver_p"))
         diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "solver_p", "another predictor is not supported");
 }
@@ -646,7 +649,7 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
     case DITI_SOLVER_DPM:
     case DITI_SOLVER_SINGLESTEP: diti_config_read_dpm(settings, own, out, own_class); break;
     case DITI_SOLVER_DEIS: diti_config_read_deis(settings, out, own_class); break;
-    case DITI_SOLVER_UNIPC: diti_config_read_unipc(settings, out, own_class); break;
+    case DITI_SOLVER_UNIPC: diti_config_read_unipc(settings, request, out, own_class); break;
     case DITI_SOLVER_PNDM: diti_config_read_pndm(settings, out, own_class); break;
     case DITI_SOLVER_DDIM: diti_config_read_ddim(settings, own, out, own_class); break;
     case DITI_SOLVER_DDPM: diti_config_read_ddpm(settings, own, out, own_class); break;
@@ -661,10 +664,8 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
     }
     /* Steps of two evaluations end where noise is gone. */
     if (out->solver == DITI_SOLVER_HEUN || out->solver == DITI_SOLVER_DPM2) out->final_sigma_zero = true;
-    if (out->flow)
-        diti_config_read_flow(settings, request, own, out);
-    else
-        diti_config_read_betas(settings, own, out);
+    if (out->flow) diti_config_read_flow(settings, request, own, out);
+    if (!out->flow || out->karras_of_betas) diti_config_read_betas(settings, own, out);
 }
 
 /* diffusers' get_timesteps, in double as Python has it, of the few decimal digits that strength was written with.

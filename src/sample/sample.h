@@ -163,6 +163,7 @@ typedef struct diti_sampling {
     bool stochastic; /* Euler, too: ancestral */
     bool heun, lower_order_final, euler_at_final;
     bool bh1, predicts_noise;
+    bool karras_of_betas; /* UniPC of a flow: Karras' sigmas are those of a model with betas, and become times */
     const diti_json *uncorrected; /* array of steps after which the corrector rests; NULL: none */
     /* DPM2: timesteps of Karras' sigmas are whole numbers, as diffusers' class has them and other programs do not */
     bool whole_karras;

@@ -524,6 +524,18 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     diti_chain_intervals(out, sampling->calls, diti_level_from_flow(0));
 }
 
+/* Karras' sigmas between the extremes of training steps with betas, as diffusers' UniPC takes them in flows, too: each
+   becomes the time at which a flow has as much noise for its signal. */
+static void diti_intervals_karras_flow(const diti_sampling *sampling, const double *alphas, diti_interval *out) {
+    uint32_t i, n = sampling->steps;
+    diti_intervals_reshape(sampling, alphas, out);
+    for (i = 0; i < n; i++) {
+        out[i].from = diti_level_from_flow(out[i].from.sigma / (out[i].from.sigma + 1));
+        out[i].timestep = floor(out[i].from.sigma * sampling->train_steps);
+    }
+    diti_chain_intervals(out, n, diti_level_from_flow(0));
+}
+
 /* --- Sana-Sprint (docs/models.md 7.15): angles on a circle, equally far from each other --- */
 static diti_noise_level diti_level_from_angle(double angle) {
     diti_noise_level level;
@@ -547,8 +559,8 @@ static void diti_intervals_angles(const diti_sampling *sampling, diti_interval *
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err) {
     double *alphas;
-    dit_result result;
-    if (sampling->flow) {
+    dit_result result = DIT_OK;
+    if (sampling->flow && !sampling->karras_of_betas) {
         diti_intervals_flow(sampling, out);
         return DIT_OK;
     }
@@ -556,11 +568,15 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
         diti_intervals_angles(sampling, out);
         return DIT_OK;
     }
-    if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
+    if (sampling->spacing == DITI_SPACING_RESPACED && !sampling->flow)
+        return diti_intervals_respaced(sampling, out, err);
     alphas = (double *)diti_alloc_array(env, sampling->train_steps, sizeof *alphas);
     if (!alphas) return diti_fail_memory(err, "a schedule of %u training steps", sampling->train_steps);
     diti_cumulative_alphas(sampling, alphas);
-    result = diti_intervals_betas(sampling, alphas, out, err);
+    if (sampling->flow)
+        diti_intervals_karras_flow(sampling, alphas, out);
+    else
+        result = diti_intervals_betas(sampling, alphas, out, err);
     diti_free(env, alphas);
     return result;
 }

@@ -632,6 +632,35 @@ static void test_whole_karras(const diti_env *env) {
     diti_schedule_free(env, &other);
 }
 
+/* Karras' sigmas of a flow's config are those of diffusers 0.42.1 for UniPC; a schedule or a shift asked for has the
+   flow's own. */
+static void test_unipc_karras_flow(const diti_env *env) {
+    static const float wanted[][5] = {{0.9936872f, 0.9736212f, 0.8553095f, 0.3294525f, 0.0099023f},
+                                      {0.9359576f, 0.8274834f, 0.5602666f, 0.1986869f, 0.0283409f}};
+    static const char *const configs[] = {
+        "{\"_class_name\":\"UniPCMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"
+        "\"use_karras_sigmas\":true,\"flow_shift\":3.0}",
+        "{\"_class_name\":\"UniPCMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"
+        "\"use_karras_sigmas\":true,\"beta_schedule\":\"scaled_linear\",\"beta_start\":0.00085,\"beta_end\":0.012}"};
+    uint32_t c, i;
+    for (c = 0; c < 2; c++) {
+        diti_schedule_request request = request_of(5, NULL, NULL), asked = request_of(5, NULL, "karras");
+        diti_schedule schedule = DITI_ZERO, other = DITI_ZERO, shifted = DITI_ZERO;
+        dit_error err;
+        CHECK(make(env, configs[c], &request, &schedule, &err) == DIT_OK && schedule.count == 5);
+        for (i = 0; i < schedule.count; i++)
+            CHECK_MESSAGE(fabsf(schedule.steps[i].sigma - wanted[c][i]) < 1e-6f &&
+                              schedule.steps[i].timestep == floorf(1000 * wanted[c][i]),
+                          "config %u, step %u: %.7f", c, i, (double)schedule.steps[i].sigma);
+        CHECK(make(env, configs[c], &asked, &other, &err) == DIT_OK && other.steps[0].sigma > 0.998f);
+        request.shift = 3;
+        CHECK(make(env, configs[c], &request, &shifted, &err) == DIT_OK && shifted.steps[0].sigma > 0.999f);
+        diti_schedule_free(env, &schedule);
+        diti_schedule_free(env, &other);
+        diti_schedule_free(env, &shifted);
+    }
+}
+
 /* Frames of a flow: given, made, and in part; one too many and one that is no number are refused. */
 static void test_frames(const diti_env *env) {
     static const float mask[] = {0, 1, 0.4f, 0.95f};
@@ -837,6 +866,7 @@ int main(void) {
     test_pairs(&env);
     test_whole_strength(&env);
     test_whole_karras(&env);
+    test_unipc_karras_flow(&env);
     test_frames(&env);
     test_draws(&env);
     test_angles(&env);
