@@ -604,6 +604,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, co
 static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, const diti_patches *patches,
                                       uint32_t out_channels) {
     const diti_tensor_info *from;
+    uint32_t plane = (uint32_t)diti_patches_plane(patches);
     diti_dispatch dispatch;
     diti_tensor out;
     tokens = diti_guard_release(graph, tokens, "unpatchify");
@@ -613,9 +614,9 @@ static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tenso
                          (uint64_t)diti_patches_volume(patches) * out_channels, "unpatchify") ||
         !diti_patches_check(graph, patches, "unpatchify"))
         return 0;
-    out = diti_tensor_new(graph, DITI_F32, patches->batch * patches->channels, (uint32_t)diti_patches_plane(patches),
-                          "prediction");
-    if (!out) return 0;
+    out = diti_tensor_new(graph, DITI_F32, patches->batch * patches->channels, plane > 1 ? plane : 2, "prediction");
+    if (plane == 1) out = diti_tensor_view(graph, out, 0, patches->batch * patches->channels, 0, 1);
+    if (!out) return 0; /* four elements are written at a time, which rows of one have no room for */
     diti_patches_push(&dispatch, patches, diti_tensor_get(graph, tokens), diti_tensor_get(graph, out), out_channels);
     diti_pixels_emit(graph, &dispatch, tokens, out);
     return out;

@@ -1168,8 +1168,10 @@ static void check_frames(diti_device *device) {
 }
 
 static void test_videos(diti_device *device) {
-    static const diti_patches cases[] = {
-        {2, 3, 4, 7, 9, 2, 2, false}, {1, 4, 0, 6, 4, 2, 0, false}, {1, 2, 3, 5, 5, 4, 1, false}};
+    static const diti_patches cases[] = {{2, 3, 4, 7, 9, 2, 2, false},
+                                         {1, 4, 0, 6, 4, 2, 0, false},
+                                         {1, 2, 3, 5, 5, 4, 1, false},
+                                         {2, 7, 1, 1, 1, 1, 0, false}}; /* the last one: planes of one element */
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         check_patches(device, &cases[i], THERE);
         check_patches(device, &cases[i], i % 2 ? BACK : BACK_PLANAR);
