@@ -688,6 +688,8 @@ static int check_sizes(app *a) {
         fit_size(&a->r.start, multiple, 16384, &a->r.width, &a->r.height);
     else if (a->r.control.rgba && !a->o.width && !a->o.height)
         fit_size(&a->r.control, multiple, 16384, &a->r.width, &a->r.height);
+    else if (a->r.reference_count && !a->o.width && !a->o.height)
+        fit_size(&a->r.reference_pictures[0], multiple, 16384, &a->r.width, &a->r.height);
     else if (a->r.video_count && !a->o.width && !a->o.height)
         fit_size(&a->r.video[0], multiple, 16384, &a->r.width, &a->r.height);
     if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);

@@ -286,14 +286,14 @@ static int read_given(app *a) {
     if (!code) code = read_end(a);
     if (!code) code = read_control(a);
     if (!code) code = open_video(a, &reader);
+    if (!code) code = read_references(a);
     if (!code) code = check_sizes(a);
     if (!code) code = scale_start(a);
     if (!code) code = scale_control(a);
     if (!code) code = read_video(a, &reader);
     frames_close(&reader);
     if (!code) code = fit_frames(a);
-    if (!code && a->o.references) return read_references(a);
-    if (!code) name_references(a);
+    if (!code && !a->o.references) name_references(a);
     return code;
 }
 

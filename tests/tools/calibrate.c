@@ -354,7 +354,7 @@ static void test_other_journal(void) {
     remove(output);
 }
 
-/* What decides the output's bytes, as a journal has it, by the options and what the prompts say. */
+/* The hash of all that decides the output's bytes, as a journal has it, by the options and the prompt. */
 static uint64_t journalled_plan(double smoothing, rounding_method method, const char *prompt) {
     static const char prompts[] = "build/calibrate_prompts.txt";
     dit_error err = {0};

@@ -2124,8 +2124,11 @@ static void test_info_given(void) {
     static char picture[] = "models/strip.png";
     const double klein = told_memory(ARGS("--info", KLEIN, "-W", "128", "-H", "128")),
                  flux = told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128"));
+    outcome o;
     CHECK(told_memory(ARGS("--info", KLEIN, "-W", "128", "-H", "128", "-r", picture)) > 1.05 * klein);
     CHECK(told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128", "-i", picture)) > flux);
+    o = RUN("--info", KLEIN, "-r", picture);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "2896x368 pixels"), "%s%s", o.err, o.out);
     CHECK(told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128", "--control-net", FLUX_NET)) > 1.12 * flux);
     check_refusal(RUN("--info", KLEIN, "-r", "missing.png"), 3, "missing.png");
 }

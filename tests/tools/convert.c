@@ -266,8 +266,8 @@ static void test_language_models(const diti_env *env) {
     remove(output);
 }
 
-/* LTX-Video's original files say in the metadata of safetensors how positions count (docs/models.md 3.10). What is
-   about safetensors alone, or about types, does not stay. */
+/* LTX-Video's original files say in the metadata of safetensors how positions count (docs/models.md 3.10). Entries
+   about safetensors alone, or about types, do not stay. */
 static void test_metadata_of_safetensors(const diti_env *env) {
     static const char path[] = "build/convert_test.safetensors",
                       metadata[] =
