@@ -347,6 +347,7 @@ static const char *told_reason(int number) {
 typedef struct output_file {
     FILE *file;
     char target[PATH_SIZE], part[PATH_SIZE]; /* part is written, then renamed; empty for devices and pipes */
+    bool stays;                              /* the part, where it does not become the target */
 } output_file;
 
 /* Files that a signal must remove. */
@@ -442,6 +443,7 @@ static bool output_open(output_file *out, const char *path) {
     struct stat info;
     out->part[0] = 0;
     out->file = NULL;
+    out->stays = false;
     if (stat(path, &info) == 0 && (info.st_mode & S_IFMT) != S_IFREG) return (out->file = open_stream(path)) != NULL;
     if (!resolve_links(path, out->target, sizeof out->target) || !name_part(out->target, out->part, sizeof out->part))
         return false;
@@ -466,7 +468,7 @@ static bool output_close(output_file *out, bool good) {
 #endif
         why = errno;
     }
-    if (!good && out->part[0]) remove(out->part);
+    if (!good && out->part[0] && !out->stays) remove(out->part);
     if (out->part[0]) remember_part(out, NULL);
     out->file = NULL;
     errno = why ? why : EIO;

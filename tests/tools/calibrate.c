@@ -338,6 +338,22 @@ static void test_resume(const char *type) {
     remove(output);
 }
 
+/* What was written stays where it cannot get its name: the next run has nothing left to do. */
+static void test_resume_at_the_end(void) {
+    dit_error err = {0};
+    converter convert = make_converter(folder_path, &err);
+    size_t size;
+    uint64_t kept;
+    CHECK(mkdir(output, 0700) == 0);
+    convert.type = DIT_TYPE_Q4_0, convert.resumes = true;
+    CHECK(convert_model(&convert) == DIT_ERROR_IO);
+    clean_up(&convert);
+    CHECK(rmdir(output) == 0);
+    free(convert_resuming("q4_0", &size, &kept));
+    CHECK_MESSAGE(kept + 32 > size, "%zu bytes were made, %llu of them kept", size, (unsigned long long)kept);
+    remove(output);
+}
+
 /* A journal of other options is not used. */
 static void test_other_journal(void) {
     size_t size, again_size;
@@ -610,6 +626,7 @@ int main(void) {
 #ifndef _WIN32
     test_resume("q4_0");
     test_resume("i8r");
+    test_resume_at_the_end();
     test_other_journal();
     test_rounding_in_journal();
     test_same_inode();

@@ -87,6 +87,7 @@ static bool resumable_open(converter *convert, char *journal, size_t size) {
         snprintf(journal, size, "%.4000s.journal", out->target) >= (int)size)
         return errno = ENAMETOOLONG, false;
     out->file = NULL;
+    out->stays = true;
     convert->plan = 0xcbf29ce484222325u;
     if (put_header(convert) < 0) return false;
     hash_rounding(convert);
@@ -101,10 +102,7 @@ static bool resumable_open(converter *convert, char *journal, size_t size) {
 static bool resumable_close(converter *convert, const char *journal, bool good) {
     if (convert->journal) fclose(convert->journal);
     convert->journal = NULL;
-    if (convert->out.file && good)
-        good = output_close(&convert->out, true);
-    else if (convert->out.file)
-        fclose(convert->out.file);
+    if (convert->out.file) good = output_close(&convert->out, good);
     if (good) remove(journal);
     return good;
 }
