@@ -338,7 +338,7 @@ static void test_resume(const char *type) {
     remove(output);
 }
 
-/* What was written stays where it cannot get its name: the next run has nothing left to do. */
+/* A whole output that cannot get its name stays: the next run has nothing left to do. */
 static void test_resume_at_the_end(void) {
     dit_error err = {0};
     converter convert = make_converter(folder_path, &err);
@@ -370,7 +370,7 @@ static void test_other_journal(void) {
     remove(output);
 }
 
-/* The hash of all that decides the output's bytes, as a journal has it, by the options and the prompt. */
+/* The journal's hash of all that decides the output's bytes, for these options and prompts. */
 static uint64_t journalled_plan(double smoothing, rounding_method method, const char *prompt) {
     static const char prompts[] = "build/calibrate_prompts.txt";
     dit_error err = {0};
