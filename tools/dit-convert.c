@@ -336,10 +336,11 @@ static bool takes_none(converter *convert, const char *option) {
     return false;
 }
 
-static bool may_be_i4_group(const converter *convert) {
-    bool may = convert->type == DIT_TYPE_I4_GROUP || convert->budget;
-    for (size_t i = 0; i < convert->rule_count; i++) may |= convert->rules[i].type == DIT_TYPE_I4_GROUP;
-    return may;
+/* Whether options ask for i4_group by name. Matrices to which --fit gives that type are rounded plainly. */
+static bool asks_for_i4_group(const converter *convert) {
+    bool asks = convert->type == DIT_TYPE_I4_GROUP && !convert->budget;
+    for (size_t i = 0; i < convert->rule_count; i++) asks |= convert->rules[i].type == DIT_TYPE_I4_GROUP;
+    return asks;
 }
 
 static bool parse_arguments(converter *convert, int argc, char **argv) {
@@ -375,13 +376,17 @@ static bool parse_arguments(converter *convert, int argc, char **argv) {
             "--device and --weight-budget say where --calibrate and --errors run the model, and neither is there", "");
     if (convert->rank && convert->method != ROUND_SVD && convert->method != ROUND_SVD_GPTQ)
         return usage("--rank is that of --method svd or svd+gptq, and neither is there", "");
-    if (convert->method != ROUND_PLAIN && !may_be_i4_group(convert))
-        return usage("--method rounds i4_group, which neither --type, --tensor-type-rules nor --fit asks for", "");
+    if (convert->method != ROUND_PLAIN && !asks_for_i4_group(convert))
+        return usage("--method rounds i4_group where --tensor-type-rules, or --type without --fit, asks for it, and "
+                     "neither does",
+                     "");
     if (convert->prompts && !convert->tells_errors && !convert->budget && convert->method == ROUND_PLAIN &&
         !(convert->smoothing > 0))
         return usage("--calibrate is for --fit, --method and --smooth, and none of them is there", "");
-    if (convert->expanded && !may_be_i4_group(convert))
-        return usage("--expanded is about i4_group, which neither --type, --tensor-type-rules nor --fit asks for", "");
+    if (convert->expanded && convert->budget)
+        return usage("--expanded writes values that take more room than --fit counts; leave one of them out", "");
+    if (convert->expanded && !asks_for_i4_group(convert))
+        return usage("--expanded is about i4_group, which neither --type nor --tensor-type-rules asks for", "");
     if (!convert->rank) convert->rank = 32;
     if (!convert->output) return usage("INPUT and OUTPUT.gguf are needed", "");
     if (!diti_ends_with(convert->output, ".gguf"))

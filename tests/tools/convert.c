@@ -924,7 +924,9 @@ static void test_refused_options(void) {
                    {{"--rank", "5"}, "--rank is that of --method svd or svd+gptq"},
                    {{"--rank", "5", "--method", "plain"}, "--rank is that of --method svd or svd+gptq"},
                    {{"--expanded", "--type", "q4_0"}, "--expanded is about i4_group, which"},
-                   {{"--method", "svd"}, "--method rounds i4_group, which"},
+                   {{"--method", "svd"}, "--method rounds i4_group where"},
+                   {{"--method", "svd", "--fit", "1GB"}, "--method rounds i4_group where"},
+                   {{"--expanded", "--fit", "1GB"}, "--expanded writes values that take more room than --fit counts"},
                    {{"--calibrate", "p.txt", "--type", "q4_k"}, "--calibrate is for --fit, --method and --smooth"},
                    {{"--guidance", "-1"}, "--guidance takes a number above 0, up to 1000, not -1;"}};
     for (size_t i = 0; i < DITI_COUNT(refused); i++) {

@@ -125,6 +125,7 @@ static void keep_hull(fit_entry *entry) {
 static void choose_option(fit_entry *entry, uint32_t option) {
     entry->chosen = option;
     entry->tensor->type = entry->options[option].type;
+    entry->tensor->method = ROUND_PLAIN;
     diti_type_bytes(entry->tensor->type, 1, diti_stored_tensor_elements(entry->tensor->stored), &entry->tensor->size);
 }
 
