@@ -418,6 +418,10 @@ static void test_classes(void) {
     tensor.name = "transformer_blocks.0.attn1.to_q.weight";
     CHECK(choose_type(DIT_TYPE_Q4_0, "", &tensor) == DIT_TYPE_Q4_0 &&
           choose_type(DIT_TYPE_F16, "", &tensor) == DIT_TYPE_F16);
+    tensor.shape[0] = 0; /* no rows: their length fills no blocks, and other readers refuse it */
+    CHECK(choose_type(DIT_TYPE_Q6_K, "", &tensor) == DIT_TYPE_F32 &&
+          choose_type(DIT_TYPE_I8_ROW, "", &tensor) == DIT_TYPE_F32);
+    tensor.shape[0] = 8;
     tensor.name = "single_transformer_blocks.0.proj_out.weight";
     CHECK(choose_type(DIT_TYPE_Q4_0, "", &tensor) == DIT_TYPE_Q4_0);
     tensor.name = "proj_out.weight";

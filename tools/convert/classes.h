@@ -86,8 +86,8 @@ static uint64_t row_length(const diti_stored_tensor *tensor) {
 static dit_type kept_type(dit_type stored) { return diti_type_has_factors(stored) ? DIT_TYPE_F16 : stored; }
 
 static bool is_weight(const diti_stored_tensor *tensor) {
-    return tensor->rank >= 2 && diti_ends_with(tensor->name, ".weight") && tensor->type != DIT_TYPE_I32 &&
-           tensor->type != DIT_TYPE_I64;
+    return tensor->rank >= 2 && diti_stored_tensor_elements(tensor) > 0 && diti_ends_with(tensor->name, ".weight") &&
+           tensor->type != DIT_TYPE_I32 && tensor->type != DIT_TYPE_I64;
 }
 
 /* Linear layers have int8 rows; other matrices get as many bits. */
