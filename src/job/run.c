@@ -337,9 +337,9 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     job->before.went_back = true;
     first->run.restores = diti_run_may_repeat(first, verdict.segment);
     DITI_TRY(diti_run_count_retry(first, &verdict, err));
-    DITI_TRY(diti_guard_write(first->program.plan, first->run.restores ? verdict.step : 0, err));
     diti_run_go_back(first, &verdict, first->run.restores ? verdict.segment : 0,
-                     first->run.restores ? verdict.step : 0);
+                     first->run.restores ? verdict.step : 0); /* first: other threads may ask for the status */
+    DITI_TRY(diti_guard_write(first->program.plan, first->run.restores ? verdict.step : 0, err));
     first->run.all_submitted = false;
     diti_job_await_report(job);
     return DIT_OK;

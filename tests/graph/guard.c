@@ -419,6 +419,23 @@ static dit_result record(engine *e, dit_job *job, uint32_t budget_us) {
     return result;
 }
 
+/* A thread that asks while the run goes back: whatever allocates then asks for the status. */
+static struct {
+    void *(*alloc)(size_t size, size_t align, void *user);
+    const dit_job *job; /* NULL: nobody asks */
+    unsigned asked, done;
+} asking;
+
+static void *ask_and_alloc(size_t size, size_t align, void *user) {
+    dit_status status;
+    if (asking.job) {
+        dit_job_status(asking.job, &status, NULL);
+        asking.asked++;
+        asking.done += status.result == DIT_OK;
+    }
+    return asking.alloc(size, align, user);
+}
+
 /* Records the whole job, and again the segments that turn out to have overflowed. */
 static dit_result record_all(engine *e, dit_job *job, uint32_t budget_us, outcome *out) {
     dit_result result = DIT_WORKING;
@@ -428,7 +445,9 @@ static dit_result record_all(engine *e, dit_job *job, uint32_t budget_us, outcom
         CHECK(record(e, job, budget_us) == DIT_OK);
         dit_job_status(job, &out->status, NULL);
         CHECK(out->status.frame == (out->status.result == DIT_OK));
+        asking.job = out->status.result == DIT_WORKING ? job : NULL;
         result = take(job, out);
+        asking.job = NULL;
         if (result != DIT_WORKING) continue;
         CHECK(out->status.result == DIT_WORKING && out->status.reruns >= 1 && out->status.frame == 0);
         CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGBA8, 0, 0, out->rgba, BYTES, 0, &out->err) == DIT_WORKING,
@@ -446,7 +465,12 @@ static void test_recording(engine *e, uint32_t budget_us) {
     dit_job *job = create(half, model, 0);
     run(job, &stepped);
     restart(job, model, 0);
+    asking.alloc = half->device->env.allocator.alloc;
+    half->device->env.allocator.alloc = ask_and_alloc;
     CHECK_MESSAGE(record_all(e, job, budget_us, &got) == DIT_OK, "%s", got.err.message);
+    half->device->env.allocator.alloc = asking.alloc;
+    CHECK_MESSAGE(!asking.done && (asking.asked || budget_us == 1), "%u of %u statuses say that it is done",
+                  asking.done, asking.asked);
     CHECK_MESSAGE(got.status.reruns >= 1 && got.status.result == DIT_OK, "%u reruns", got.status.reruns);
     CHECK_MESSAGE(budget_us == 1 ? same(&got, &stepped) : distance(&got, &stepped) < 1e-3, "%g from what was stepped",
                   distance(&got, &stepped));
