@@ -196,8 +196,6 @@ static void diti_emit_low_prepare(diti_share *share, diti_graph *graph) {
     diti_guard_judge(graph);
 }
 
-DIT_INTERNAL uint32_t diti_padded(uint32_t columns) { return columns == 1 ? 1 : (columns + 3u) & ~3u; }
-
 /* The step's row of a table of noise, as planes like the latent's. */
 static diti_tensor diti_emit_noise(const diti_share *share, diti_graph *graph, diti_tensor table) {
     uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,

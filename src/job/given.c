@@ -604,11 +604,6 @@ static void diti_given_emit_first(diti_share *share, diti_graph *graph) {
     diti_broadcast(graph, &share->assignment.all, 0, share->program.first);
 }
 
-DIT_INTERNAL size_t diti_given_stir_columns(const dit_model *model, const diti_job_request *request) {
-    return (size_t)model->transformer->traits.latent_channels *
-           diti_padded(request->latent_width * request->latent_height);
-}
-
 DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent, diti_tensor stir) {
     uint32_t channels = diti_tensor_rows(graph, share->program.first), image,
              area = diti_tensor_columns(graph, share->program.first);

@@ -684,7 +684,6 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* Puts the given first frame into a latent of all clips. */
 DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent, diti_tensor stir);
-DIT_INTERNAL size_t diti_given_stir_columns(const dit_model *model, const diti_job_request *request);
 /* --- control.c: pictures that steer a picture --- */
 DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);
@@ -722,6 +721,9 @@ DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *fro
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
 DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_job_request *request,
                                             const diti_given *given, bool inside);
+DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
+/* Values of a step's noise for the given first frame, with the room between rows. */
+DIT_INTERNAL size_t diti_given_stir_columns(const dit_model *model, const diti_job_request *request);
 /* The noise, which is drawn for jobs that run, and not for questions about them. before: as above. */
 DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err);
@@ -858,7 +860,6 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
 DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
-DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
 DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph);
 /* Whether all devices of a split job compute with F16, as far as other processes have told. */
 DIT_INTERNAL bool diti_job_has_halves(const dit_job *job);

@@ -97,6 +97,13 @@ DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_j
     return given->latent_frames * row;
 }
 
+DIT_INTERNAL uint32_t diti_padded(uint32_t columns) { return columns == 1 ? 1 : (columns + 3u) & ~3u; }
+
+DIT_INTERNAL size_t diti_given_stir_columns(const dit_model *model, const diti_job_request *request) {
+    return (size_t)model->transformer->traits.latent_channels *
+           diti_padded(request->latent_width * request->latent_height);
+}
+
 /* Noise of all that is given, one after the other. References keep what was drawn for them in the job's first run. */
 static dit_result diti_noise_all_given(const dit_model *model, const diti_env *env, const diti_job_request *before,
                                        diti_job_request *out, dit_error *err) {
