@@ -62,7 +62,7 @@ static inline int rank_poll(void *request_, void *user) {
     letter *l = (letter *)request_;
     bool rows = (l->tag >> 14 & 31) != (l->tag >> 19 & 31); /* other messages have their sender's rank twice */
     (void)user;
-    CHECK_MESSAGE(!l->failed, "a request is polled after it has failed");
+    if (l->failed) CHECK_MESSAGE(!l->failed, "a request is polled after it has failed"); /* polls are millions */
     if (broken_rows && rows && --broken_rows == 0) {
         l->lost = l->failed = 1; /* its place is not used again */
         return -1;
