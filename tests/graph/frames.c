@@ -637,7 +637,7 @@ static void test_reports(engine *e, dit_context *ctx) {
     engine_run(e, commands, VK_NULL_HANDLE, 0);
     check_picture(job, "told");
     restart(job, model); /* times beyond what the status can say */
-    job->shares[0]->program.plan->slices[0].us = 1e10f;
+    job->shares[0]->program.plan->slices[0].us = 1e15f;
     commands = engine_begin_commands(e);
     CHECK(dit_job_record(job, commands, 0) == DIT_WORKING);
     engine_run(e, commands, VK_NULL_HANDLE, 0);
