@@ -708,12 +708,21 @@ static void read_hash(const char *path, char out[16]) {
     free(file);
 }
 
+/* A file is the one that the picture of --repeat-from was made with. told: its sum in that picture's text; NULL: none
+   is there, or the user has named another file. */
+static int check_told_file(const app *a, const char *option, const char *path, const char *told, const char *found) {
+    if (!told || strcmp(told, found) == 0) return EXIT_GOOD;
+    return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with %s", a->o.repeat_from, path,
+                    option);
+}
+
 static int check_noise(app *a) {
     const dit_model_info *m = &a->info;
     st_tensor *noise = &a->r.noise;
     uint32_t factor = m->latent_factor ? m->latent_factor : 8;
     const char *wrong;
     size_t i;
+    int code;
     if (!a->o.noise) return EXIT_GOOD;
     wrong = st_load(a->o.noise, "noise", noise);
     if (wrong)
@@ -729,9 +738,8 @@ static int check_noise(app *a) {
                         a->r.width / factor);
     }
     read_hash(a->o.noise, a->hashes[2]);
-    if (a->o.noise_hash && strcmp(a->o.noise_hash, a->hashes[2]) != 0)
-        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --noise",
-                        a->o.repeat_from, a->o.noise);
+    code = check_told_file(a, "--noise", a->o.noise, a->o.noise_hash, a->hashes[2]);
+    if (code) return code;
     if (a->o.noise_picture) {
         size_t values = noise->count / (size_t)noise->shape[0];
         uint64_t first = strtoull(a->o.noise_picture, NULL, 10);

@@ -39,10 +39,7 @@ static int read_end(app *a) {
     code = read_picture("--end-img", o->end_image, &nothing, &a->r.end);
     if (code) return code;
     read_hash(o->end_image, a->hashes[6]);
-    if (o->end_hash && strcmp(o->end_hash, a->hashes[6]) != 0)
-        return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with --end-img",
-                        o->repeat_from, o->end_image);
-    return EXIT_GOOD;
+    return check_told_file(a, "--end-img", o->end_image, o->end_hash, a->hashes[6]);
 }
 
 /* --init-img and --mask, as they are in their files. */
@@ -61,13 +58,8 @@ static int read_start(app *a) {
     if (code) return code;
     if (!a->handed[0].rgba) read_hash(o->init_image, a->hashes[0]);
     if (o->mask && !a->handed[1].rgba) read_hash(o->mask, a->hashes[1]);
-    if (o->init_hash && strcmp(o->init_hash, a->hashes[0]) != 0)
-        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --init-img",
-                        o->repeat_from, o->init_image);
-    if (o->mask_hash && strcmp(o->mask_hash, a->hashes[1]) != 0)
-        return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with --mask", o->repeat_from,
-                        o->mask);
-    return EXIT_GOOD;
+    code = check_told_file(a, "--init-img", o->init_image, o->init_hash, a->hashes[0]);
+    return code ? code : check_told_file(a, "--mask", o->mask, o->mask_hash, a->hashes[1]);
 }
 
 /* --control-image, and what goes with it. */
@@ -101,10 +93,7 @@ static int read_control(app *a) {
     code = read_picture("--control-image", o->control_image, &nothing, &a->r.control);
     if (code) return code;
     read_hash(o->control_image, a->hashes[5]);
-    if (o->control_hash && strcmp(o->control_hash, a->hashes[5]) != 0)
-        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --control-image",
-                        o->repeat_from, o->control_image);
-    return EXIT_GOOD;
+    return check_told_file(a, "--control-image", o->control_image, o->control_hash, a->hashes[5]);
 }
 
 static dit_image image_of(const picture *p) {
@@ -319,9 +308,6 @@ static int read_conditioning(app *a) {
     if (!size || size % 2 || memcmp(a->r.texts[1].bytes, "DITC", 4))
         return complain(EXIT_INPUT, "--conditioning %s: this is no file that --encode-prompt wrote", path);
     if (!a->r.texts[0].bytes || !a->r.texts[1].bytes) return complain(EXIT_MEMORY, "out of memory");
-    if (a->o.conditioning_hash && strcmp(a->o.conditioning_hash, a->hashes[3]) != 0)
-        return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with --conditioning",
-                        a->o.repeat_from, path);
-    return EXIT_GOOD;
+    return check_told_file(a, "--conditioning", path, a->o.conditioning_hash, a->hashes[3]);
 }
 #endif

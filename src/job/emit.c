@@ -135,10 +135,10 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
         share->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "step noise");
     if (shape->hold_count)
         share->program.renoise = diti_tensor_input(graph, DITI_F32, shape->steps, room, "noise of given frames");
-    if (shape->stirs_first)
-        share->program.first_noise =
-            diti_tensor_input(graph, DITI_F32, shape->steps,
-                              (uint32_t)diti_given_stir_columns(job->model, &job->request), "noise of the given frame");
+    if (shape->noisy_first)
+        share->program.first_noise = diti_tensor_input(graph, DITI_F32, shape->steps,
+                                                       (uint32_t)diti_first_noise_columns(job->model, &job->request),
+                                                       "noise of the given frame");
     if (shape->hold_count || shape->fixes)
         share->program.frame_steps =
             diti_tensor_input(graph, DITI_U32, shape->steps,
@@ -228,7 +228,7 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
         if (shape->hold_count) diti_emit_renoise(share, graph, states, seen);
         if (shape->fixes)
             diti_given_fix(share, graph, seen,
-                           shape->stirs_first ? diti_select_row(graph, share->program.first_noise,
+                           shape->noisy_first ? diti_select_row(graph, share->program.first_noise,
                                                                 share->program.step_row, "select noise")
                                               : 0);
         share->program.step.latent = share->program.low.latent = seen;
@@ -441,7 +441,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_strips_share_latent(share, graph);
     if (shape->fixes) /* as the last step has seen it */
         diti_given_fix(share, graph, share->program.latent,
-                       shape->stirs_first ? diti_tensor_view(graph, share->program.first_noise, shape->steps - 1, 1, 0,
+                       shape->noisy_first ? diti_tensor_view(graph, share->program.first_noise, shape->steps - 1, 1, 0,
                                                              diti_tensor_columns(graph, share->program.first_noise))
                                           : 0);
     if (shape->clip)

@@ -50,25 +50,24 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-/* How many pictures a model moves: the clip's first frame, and the last one where masks of frames tell which are given.
- */
+/* A model moves the clip's first frame, and may take the last one where a mask tells which frames are given. */
 static dit_result diti_given_check_moved(const dit_model *model, uint32_t count, uint32_t latent_frames,
                                          dit_error *err) {
     const dit_model_info *info = &model->info;
+    bool both = count == 2 && info->takes_last_image;
     if (info->wants_last_image && count != 2)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) goes from one picture to another; init_image must be the "
                          "first frame and the last one, and init_count 2",
                          info->family, info->variant);
-    if (count == 1 || (count == 2 && info->takes_last_image && latent_frames > 1)) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_INVALID_ARGUMENT,
-        count == 2 && info->takes_last_image
-            ? "dit_job_desc: init_image has two pictures, and the clip a single latent frame; ask for more "
-              "frames"
-        : info->takes_last_image
-            ? "dit_job_desc: this model moves a picture; init_count must be 1, or 2 with the clip's last frame"
-            : "dit_job_desc: this model moves one picture; init_count must be 1");
+    if (both && latent_frames == 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: init_image has two pictures, and the clip a single latent frame; ask for more "
+                         "frames");
+    if (count == 1 || both) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_job_desc: this model moves one picture; init_count must be %s",
+                     info->takes_last_image ? "1, or 2 with the clip's last frame" : "1");
 }
 
 /* The picture that a model moves, or the clip to begin with. */
@@ -604,13 +603,13 @@ static void diti_given_emit_first(diti_share *share, diti_graph *graph) {
     diti_broadcast(graph, &share->assignment.all, 0, share->program.first);
 }
 
-DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent, diti_tensor stir) {
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent, diti_tensor noise) {
     uint32_t channels = diti_tensor_rows(graph, share->program.first), image,
              area = diti_tensor_columns(graph, share->program.first);
     diti_elementwise_desc desc = DITI_ZERO;
     desc.name = "given frame";
-    if (stir)
-        desc.add = diti_tensor_view(graph, diti_tensor_reshape(graph, stir, channels, diti_padded(area)), 0, channels,
+    if (noise)
+        desc.add = diti_tensor_view(graph, diti_tensor_reshape(graph, noise, channels, diti_padded(area)), 0, channels,
                                     0, area);
     for (image = 0; image < share->job->request.shape.image_count && !diti_graph_failed(graph); image++) {
         desc.out = diti_tensor_view(graph, latent, image * channels, channels, 0, area);

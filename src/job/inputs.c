@@ -171,7 +171,7 @@ static dit_result diti_inputs_noise(diti_share *share, dit_error *err) {
     if (share->program.first_noise)
         DITI_TRY(diti_plan_write(
             share->program.plan, share->program.first_noise, request->first_noise,
-            request->shape.steps * diti_given_stir_columns(share->job->model, request) * sizeof(float), err));
+            request->shape.steps * diti_first_noise_columns(share->job->model, request) * sizeof(float), err));
     return share->program.frame_steps ? diti_given_write_frame_steps(share, err) : DIT_OK;
 }
 

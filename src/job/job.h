@@ -233,7 +233,7 @@ typedef struct diti_job_shape {
     bool clip;                        /* frames are made, if only one; else a picture */
     uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
     bool fixes;                       /* the first latent frame is given, and stands in every evaluation */
-    bool stirs_first;                 /* each of them adds new noise to that frame */
+    bool noisy_first;                 /* each of them adds new noise to that frame */
     uint32_t extra_frames;            /* latent frames in front that only fill patches, and are not decoded */
     bool float_frames;                /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
@@ -682,8 +682,9 @@ DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_re
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
-/* Puts the given first frame into a latent of all clips. */
-DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent, diti_tensor stir);
+/* Puts the given first frame into a latent of all clips. noise: a row of program.first_noise, which it gets; 0: none.
+ */
+DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent, diti_tensor noise);
 /* --- control.c: pictures that steer a picture --- */
 DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);
@@ -723,7 +724,7 @@ DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_j
                                             const diti_given *given, bool inside);
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
 /* Values of a step's noise for the given first frame, with the room between rows. */
-DIT_INTERNAL size_t diti_given_stir_columns(const dit_model *model, const diti_job_request *request);
+DIT_INTERNAL size_t diti_first_noise_columns(const dit_model *model, const diti_job_request *request);
 /* The noise, which is drawn for jobs that run, and not for questions about them. before: as above. */
 DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err);

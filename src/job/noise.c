@@ -99,7 +99,7 @@ DIT_INTERNAL size_t diti_given_noise_values(const dit_model *model, const diti_j
 
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns) { return columns == 1 ? 1 : (columns + 3u) & ~3u; }
 
-DIT_INTERNAL size_t diti_given_stir_columns(const dit_model *model, const diti_job_request *request) {
+DIT_INTERNAL size_t diti_first_noise_columns(const dit_model *model, const diti_job_request *request) {
     return (size_t)model->transformer->traits.latent_channels *
            diti_padded(request->latent_width * request->latent_height);
 }
@@ -155,12 +155,12 @@ static dit_result diti_noise_alloc(const dit_model *model, const diti_env *env, 
     if (out->shape.draws_start) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
     if (out->shape.stochastic) out->step_noise = (float *)diti_alloc_array(env, all * steps, sizeof *out->step_noise);
     if (out->shape.hold_count) out->renoise = (float *)diti_alloc_array(env, all * steps, sizeof *out->renoise);
-    if (out->shape.stirs_first)
-        out->first_noise = (float *)diti_alloc_array(env, diti_given_stir_columns(model, out) * steps, sizeof(float));
+    if (out->shape.noisy_first)
+        out->first_noise = (float *)diti_alloc_array(env, diti_first_noise_columns(model, out) * steps, sizeof(float));
     out->sources = (diti_noise_source *)diti_alloc_array(env, out->shape.image_count, sizeof *out->sources);
     if (out->noise && out->sources && (!out->shape.draws_start || out->start_noise) &&
         (!out->shape.stochastic || out->step_noise) && (!out->shape.hold_count || out->renoise) &&
-        (!out->shape.stirs_first || out->first_noise))
+        (!out->shape.noisy_first || out->first_noise))
         return DIT_OK;
     return diti_fail_memory(err, "the noise");
 }
@@ -181,7 +181,7 @@ static void diti_noise_first(const dit_model *model, uint32_t step, size_t value
     uint32_t channels = model->transformer->traits.latent_channels, c, i;
     uint32_t area = out->latent_width * out->latent_height, room = diti_padded(area);
     float time = out->schedule.steps[step].timestep / 1000.0f,
-          *to = out->first_noise + step * diti_given_stir_columns(model, out);
+          *to = out->first_noise + step * diti_first_noise_columns(model, out);
     diti_noise_draw(&out->sources[0], scratch, values);
     for (c = 0; c < channels; c++, to += room)
         for (i = 0; i < room; i++)

@@ -642,7 +642,7 @@ static dit_result diti_request_picture_noise(const dit_model *model, const diti_
                              "input image_cond_noise_scale is %g; it must be 0 (no noise) to 1000",
                              (double)out->first_scale);
     }
-    out->shape.stirs_first = out->first_scale > 0;
+    out->shape.noisy_first = out->first_scale > 0;
     return DIT_OK;
 }
 
