@@ -297,14 +297,15 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
     }
     diti_job_settle(job);
     recording = diti_job_freeze_status(job);
-    for (i = 0; i < job->share_count; i++) {
-        diti_guard_forget(job->shares[i]->program.plan);
-        diti_plan_begin_stream(job->shares[i]->program.plan, recording); /* other jobs need the slots before it */
-    }
+    for (i = 0; i < job->share_count; i++) /* other jobs need the slots before it */
+        diti_plan_begin_stream(job->shares[i]->program.plan, recording);
     result = diti_job_take_target(job, &desc->target, &request, &why);
     if (result == DIT_OK) result = diti_job_join(job, &why);
     taken = result == DIT_OK || job->shares[0]->program.plan != plan;
-    if (result == DIT_OK) result = diti_job_write_inputs(job, &why);
+    if (result == DIT_OK) { /* else the run goes on, with the exponents that it has learned */
+        for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->program.plan);
+        result = diti_job_write_inputs(job, &why);
+    }
     if (result < 0 && err) *err = why;
     if (!taken) {
         diti_job_thaw_status(job, recording);

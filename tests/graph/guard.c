@@ -105,28 +105,28 @@ static dit_context *open_devices(const char *devices, const char *overrides) {
 
 static dit_context *open_context(const char *overrides) { return open_devices(NULL, overrides); }
 
-static dit_job *create(dit_context *ctx, const dit_model *model, uint32_t preview_interval) {
+static dit_job_desc describe(const dit_model *model) {
     dit_job_desc desc = {0};
-    dit_job *job = NULL;
-    dit_error err = {0};
     desc.model = model;
     desc.prompt = "a red heart";
     desc.width = desc.height = side;
     desc.steps = STEPS;
     desc.seed = 7;
+    return desc;
+}
+
+static dit_job *create(dit_context *ctx, const dit_model *model, uint32_t preview_interval) {
+    dit_job_desc desc = describe(model);
+    dit_job *job = NULL;
+    dit_error err = {0};
     desc.preview_interval = preview_interval;
     CHECK_MESSAGE(dit_job_create(ctx, &desc, &job, &err) == DIT_OK, "%s", err.message);
     return job;
 }
 
 static void restart(dit_job *job, const dit_model *model, uint32_t preview_interval) {
-    dit_job_desc desc = {0};
+    dit_job_desc desc = describe(model);
     dit_error err = {0};
-    desc.model = model;
-    desc.prompt = "a red heart";
-    desc.width = desc.height = side;
-    desc.steps = STEPS;
-    desc.seed = 7;
     desc.preview_interval = preview_interval;
     CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
 }
@@ -212,6 +212,38 @@ static void test_overflow(const char *what, dit_context *ctx, const edit *edits)
                           exponent_of(job->shares[0]->program.plan, "input of text_q of block 1") >= 8,
                       "%u", exponent_of(job->shares[0]->program.plan, "input of text_q of block 1"));
     }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
+/* A restart that fails in the middle of a run leaves the run with the exponents that it has learned: the longer prompt
+   needs another plan, for which no memory is left. */
+static void test_failed_restart(void) {
+    static char longer[6 * 50 + 1];
+    static outcome expected, got;
+    dit_model *model = load(half, overflowing);
+    dit_job *job = model ? create(half, model, 0) : NULL;
+    dit_job_desc desc = describe(model);
+    dit_status status = {0};
+    dit_error err = {0};
+    VkDeviceSize limit = half->device->memory_limit;
+    uint32_t learned;
+    int i;
+    if (!job) return;
+    for (i = 0; i < 50; i++) memcpy(longer + 6 * i, "a cat ", 7);
+    run(job, &expected);
+    restart(job, model, 0);
+    while (!status.reruns && dit_job_step(job, 1) == DIT_WORKING) dit_job_status(job, &status, NULL);
+    learned = exponent_of(job->shares[0]->program.plan, status.rerun_op);
+    CHECK_MESSAGE(learned, "%s has no exponent", status.rerun_op);
+    desc.prompt = desc.negative_prompt = longer;
+    half->device->memory_limit = 1;
+    CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_ERROR_OUT_OF_DEVICE_MEMORY, "%s", err.message);
+    half->device->memory_limit = limit;
+    CHECK(exponent_of(job->shares[0]->program.plan, status.rerun_op) == learned);
+    run(job, &got);
+    CHECK_MESSAGE(same(&got, &expected) && got.status.reruns == expected.status.reruns, "%u reruns instead of %u",
+                  got.status.reruns, expected.status.reruns);
     dit_job_destroy(job);
     dit_model_destroy(model);
 }
@@ -796,6 +828,7 @@ static void test_fp16(engine *e) {
     test_gpu();
     side = SIDE;
     test_overflow("feed-forward", half, overflowing);
+    test_failed_restart();
     side = 32;
     test_overflow("everywhere", half, everywhere);
     test_splits();
