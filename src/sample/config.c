@@ -441,7 +441,9 @@ static double diti_config_transform(diti_settings *settings, const diti_schedule
     double ratio = sqrt((double)request->width * request->height / (512.0 * 512.0)) * sqrt(frames);
     if (ratio <= 0)
         diti_settings_refuse(settings, DIT_ERROR_INVALID_ARGUMENT, "use_timestep_transform",
-                             "the clip's width and height are needed, and 1 frame or at least 17");
+                             frames > 0 ? "the clip's width and height are needed"
+                                        : "clips of 2 to 16 frames have no timesteps; ask for 1 frame, for at least "
+                                          "17, or give a shift");
     return ratio;
 }
 

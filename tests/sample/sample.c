@@ -4,6 +4,8 @@
 #include "test.h"
 #include "files.h"
 
+#define RFLOW "{\"_class_name\":\"rflow\",\"use_timestep_transform\":true}"
+
 /* --- noise --- */
 static bool near(const float *out, const double *expected, size_t count) {
     size_t i;
@@ -450,7 +452,7 @@ static void test_bad_configs(const diti_env *env) {
         {"{\"_class_name\":\"HeunDiscreteScheduler\",\"beta_schedule\":\"exp\"}", "beta_schedule: \"exp\""},
         {"{\"_class_name\":\"CogVideoXDPMScheduler\",\"snr_shift_scale\":0}", "snr_shift_scale: 0"},
         {"{\"_class_name\":\"CogVideoXDDIMScheduler\",\"prediction_type\":\"w\"}", "prediction_type: \"w\""},
-        {"{\"_class_name\":\"rflow\",\"use_timestep_transform\":true}", "the clip's width and height are needed"},
+        {RFLOW, "the clip's width and height are needed"},
         {"{\"_class_name\":\"rflow\",\"use_timestep_transform\":7}", "use_timestep_transform: 7"},
         {"{\"_class_name\":\"iddpm\",\"variance_type\":\"learned\"}", "variance_type: \"learned\""},
         {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_order\":4}", "solver_order: 4"},
@@ -494,11 +496,13 @@ static void test_bad_configs(const diti_env *env) {
     for (i = 0; i < sizeof cases / sizeof *cases; i++) refuse(env, cases[i][0], &request, cases[i][1]);
     request.steps = 1000;
     refuse(env, "{\"_class_name\":\"DDIMScheduler\",\"steps_offset\":1}", &request, "use fewer steps");
+    request = request_of(10, NULL, NULL);
+    request.width = request.height = 64, request.frames = 16;
+    refuse(env, RFLOW, &request, "clips of 2 to 16 frames have no timesteps");
 }
 
 /* --- clips --- */
 #define IDDPM "{\"_class_name\":\"iddpm\"}"
-#define RFLOW "{\"_class_name\":\"rflow\",\"use_timestep_transform\":true}"
 
 /* Every count of steps from 1 on, and one more than there are: the new classes of configs, first of all the odd ones.
  */
