@@ -658,6 +658,10 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_cache(model, desc, out, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_job_request_clip(model, desc, out, err));
+    if (out->latent_width * out->latent_height * out->shape.latent_frames == 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "width %u and height %u: the latent would be a single pixel; give a larger width or height",
+                         out->shape.width, out->shape.height);
     DITI_TRY(diti_request_target(&desc->target, out, err));
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)

@@ -493,6 +493,10 @@ static void test_first_frame(void) {
     CHECK_MESSAGE(same == FRAME * CHANNELS, "%u of %u values of the given frame stay", same, FRAME * CHANNELS);
     CHECK_MESSAGE(moved > FRAME * CHANNELS / 2 && others > FRAME * CHANNELS / 2, "%u values move, %u are others", moved,
                   others);
+    desc.init_image = NULL;
+    desc.width = desc.height = 32;
+    desc.frame_count = 1;
+    check_refused(&desc, "the latent would be a single pixel");
     dit_job_destroy(job);
     dit_model_destroy(model);
     free_stripes(image);
