@@ -34,7 +34,7 @@
 /* Does not compile unless condition, which the compiler must know, is true; name is for its message. */
 #define DITI_STATIC_ASSERT(condition, name) typedef char diti_assert_##name[(condition) ? 1 : -1]
 
-/* Around files of src/ORDER that run for a file, a tensor or a job, and not for each value or frame: gcc does not
+/* Around files of src/ORDER that run for a file, a tensor, a job or a frame, and not for each value: gcc does not
    optimize these files. They do without a frame pointer, as optimized functions do, which takes gcc a twentieth less
    time. glibc's checks (_FORTIFY_SOURCE, which gcc has on by default in some Linux distributions) do not compile
    without any optimization. Without optimization, or for size, all files are compiled as the application asks. */

@@ -68,14 +68,14 @@ typedef struct diti_recut_sum { /* an expected time without launches, and the ti
 } diti_recut_sum;
 
 typedef struct diti_recut_source {
-    diti_recut_sum sum;
-    uint32_t groups; /* workgroups of its largest piece */
+    diti_recut_sum sum; /* of its pieces since the last cut */
+    uint32_t groups;    /* workgroups of its largest piece */
     uint32_t class_of;
 } diti_recut_source;
 
 typedef struct diti_recut_facts {
     diti_recut_source *sources;
-    diti_recut_sum *classes; /* sources with one pipeline are of one class */
+    diti_recut_sum *classes; /* sources with one pipeline are of one class: predictions, and what they take */
     VkPipeline *pipelines;   /* pipeline of each class */
     uint32_t class_count;
     float launch;                  /* time of a launch that the slices were cut with */
@@ -104,8 +104,7 @@ static void diti_recut_classify(const diti_plan *plan, diti_recut_facts *facts) 
 }
 
 /* Each piece has its launch, and its part in the rest of its slice's time. */
-static void diti_recut_add_slice(const diti_plan *plan, const diti_plan_slice *slice, diti_recut_facts *facts,
-                                 diti_recut_sum *all) {
+static void diti_recut_add_slice(const diti_plan *plan, const diti_plan_slice *slice, diti_recut_facts *facts) {
     double launch = (double)facts->launch, rest = (double)slice->us - (double)plan->launch_us * slice->count;
     double work = (double)slice->cut_us - launch * slice->count;
     size_t i;
@@ -115,8 +114,6 @@ static void diti_recut_add_slice(const diti_plan *plan, const diti_plan_slice *s
         diti_recut_source *source = &facts->sources[piece->source];
         double expected = (double)piece->us > launch ? (double)piece->us - launch : 0;
         diti_recut_add(&source->sum, expected, expected * rest / work);
-        diti_recut_add(&facts->classes[source->class_of], expected, expected * rest / work);
-        diti_recut_add(all, expected, expected * rest / work);
         if (piece->groups > source->groups) source->groups = piece->groups;
     }
 }
@@ -135,11 +132,37 @@ static void diti_recut_launch(diti_plan *plan) {
     plan->launch_us = launch;
 }
 
-static void diti_recut_gather(const diti_plan *plan, diti_recut_facts *facts) {
+static double diti_recut_work(float us, float launch) { return us > launch ? (double)us - (double)launch : 0; }
+
+/* A source takes what its pieces did. Where pieces that were made by a measured time take longer again, they leave the
+   device idle, and smaller ones would take no less. */
+static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
+    float launch = plan->launch_us;
+    size_t i;
+    for (i = 0; i < plan->source_count; i++) {
+        const diti_recut_source *source = &facts->sources[i];
+        double ratio = diti_recut_ratio(&source->sum);
+        if (!(ratio > 0)) continue;
+        if (plan->source_measured[i] && ratio > 1.5 &&
+            source->groups < diti_dispatch_fills(plan->device, &plan->sources[i]))
+            plan->source_minimum[i] = source->groups;
+        plan->source_measured[i] = true;
+        if (plan->source_cut_us[i] > launch)
+            plan->source_cut_us[i] = (float)((double)launch + (double)(plan->source_cut_us[i] - launch) * ratio);
+    }
+}
+
+/* What measured sources take beside what was predicted. */
+static void diti_recut_compare(const diti_plan *plan, diti_recut_facts *facts) {
     diti_recut_sum all = DITI_ZERO;
     size_t i;
-    diti_recut_classify(plan, facts);
-    for (i = 0; i < plan->slice_count; i++) diti_recut_add_slice(plan, &plan->slices[i], facts, &all);
+    for (i = 0; i < plan->source_count; i++) {
+        double predicted = diti_recut_work(plan->source_us[i], plan->predicted_launch_us);
+        double takes = diti_recut_work(plan->source_cut_us[i], plan->launch_us);
+        if (!plan->source_measured[i]) continue;
+        diti_recut_add(&facts->classes[facts->sources[i].class_of], predicted, takes);
+        diti_recut_add(&all, predicted, takes);
+    }
     for (i = 0; i < plan->source_count; i++) {
         double ratio = diti_recut_ratio(&facts->classes[facts->sources[i].class_of]);
         double *kind = &facts->kinds[plan->sources[i].cost_kind];
@@ -148,27 +171,19 @@ static void diti_recut_gather(const diti_plan *plan, diti_recut_facts *facts) {
     facts->all = diti_recut_ratio(&all);
 }
 
-/* A source takes what its pieces did. A source that was not measured takes longer or shorter by as much as others that
-   its kernel computes; else as the slowest kernel of its kind, since a frame suffers more from what takes longer than
-   expected; else as all. Where pieces that were made by a measured time take longer again, they leave the device idle,
-   and smaller ones would take no less. */
-static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
-    float launch = plan->launch_us;
+/* A source that was never measured takes longer or shorter than predicted by as much as others that its kernel
+   computes; else as the slowest kernel of its kind, since a frame suffers more from what takes longer than expected;
+   else as all. The prediction is what is multiplied, however often work is cut: times that were guessed before would
+   grow with every cut, without an end. */
+static void diti_recut_guess(diti_plan *plan, const diti_recut_facts *facts) {
     size_t i;
     for (i = 0; i < plan->source_count; i++) {
-        const diti_recut_source *source = &facts->sources[i];
-        double ratio = diti_recut_ratio(&source->sum);
-        bool known = ratio > 0;
-        if (known && plan->source_measured[i] && ratio > 1.5 &&
-            source->groups < diti_dispatch_fills(plan->device, &plan->sources[i]))
-            plan->source_minimum[i] = source->groups;
-        if (!known && plan->source_measured[i]) ratio = 1;
-        if (!(ratio > 0)) ratio = diti_recut_ratio(&facts->classes[source->class_of]);
+        double ratio = diti_recut_ratio(&facts->classes[facts->sources[i].class_of]);
+        if (plan->source_measured[i]) continue;
         if (!(ratio > 0)) ratio = facts->kinds[plan->sources[i].cost_kind];
         if (!(ratio > 0)) ratio = facts->all > 0 ? facts->all : 1;
-        plan->source_measured[i] = plan->source_measured[i] || known;
-        if (plan->source_cut_us[i] > launch)
-            plan->source_cut_us[i] = (float)((double)launch + (double)(plan->source_cut_us[i] - launch) * ratio);
+        plan->source_cut_us[i] =
+            (float)((double)plan->launch_us + diti_recut_work(plan->source_us[i], plan->predicted_launch_us) * ratio);
     }
 }
 
@@ -176,6 +191,7 @@ static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
 static bool diti_recut_study(diti_plan *plan) {
     const diti_env *env = &plan->device->env;
     diti_recut_facts facts = DITI_ZERO;
+    size_t i;
     bool good;
     facts.sources = (diti_recut_source *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.sources);
     facts.classes = (diti_recut_sum *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.classes);
@@ -184,8 +200,11 @@ static bool diti_recut_study(diti_plan *plan) {
     if (good) {
         facts.launch = plan->launch_us;
         diti_recut_launch(plan);
-        diti_recut_gather(plan, &facts);
+        diti_recut_classify(plan, &facts);
+        for (i = 0; i < plan->slice_count; i++) diti_recut_add_slice(plan, &plan->slices[i], &facts);
         diti_recut_learn(plan, &facts);
+        diti_recut_compare(plan, &facts);
+        diti_recut_guess(plan, &facts);
     }
     diti_free(env, facts.sources);
     diti_free(env, facts.classes);

@@ -451,7 +451,7 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
         return diti_fail_memory(err, "the plan");
     for (i = 0; i < plan->source_count; i++)
         plan->source_us[i] = plan->source_cut_us[i] = diti_dispatch_us(&plan->device->speed, &plan->sources[i]);
-    plan->launch_us = plan->device->speed.launch_us;
+    plan->launch_us = plan->predicted_launch_us = plan->device->speed.launch_us;
     plan->limit_us = (float)(graph->slice_us ? graph->slice_us : plan->device->max_slice_us);
     plan->segment_count = graph->segment_count;
     for (i = 0; i < graph->segment_count; i++) {
