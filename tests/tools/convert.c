@@ -971,6 +971,35 @@ static void test_lines_of_json(const diti_env *env) {
     remove(output);
 }
 
+/* Packed tensors stay as they are where the file fits, because no larger type holds more of them. */
+static void test_fit_packed(const diti_env *env) {
+    static const char packed[] = "build/convert_test_packed.gguf";
+    char *arguments[] = {"dit-convert", "--fit", "1GB", (char *)packed, (char *)output, NULL};
+    dit_source from = {0}, to = {0};
+    diti_checkpoint *a = NULL, *b = NULL;
+    dit_error err = {0};
+    int code;
+    from.path = packed;
+    to.path = output;
+    CHECK(run("q4_0", folder_path, packed) == EXIT_GOOD);
+    said_for(arguments, 1, &code);
+    CHECK(code == EXIT_GOOD);
+    CHECK_MESSAGE(diti_checkpoint_open(env, &from, &a, &err) == DIT_OK &&
+                      diti_checkpoint_open(env, &to, &b, &err) == DIT_OK,
+                  "%s", err.message);
+    for (uint32_t i = 0; a && b && i < diti_checkpoint_count(a); i++) {
+        const diti_stored_tensor *x = diti_checkpoint_tensor(a, i), *y = diti_checkpoint_find(b, x->name);
+        if (!CHECK_MESSAGE(y && y->type == x->type, "%s: %s becomes %s", x->name, diti_type_name(x->type),
+                           y ? diti_type_name(y->type) : "nothing"))
+            continue;
+        check_same_tensor(a, x, b, y, 0);
+    }
+    diti_checkpoint_close(a);
+    diti_checkpoint_close(b);
+    remove(packed);
+    remove(output);
+}
+
 /* Each refusal is one line on stderr and leaves no file. */
 static void test_errors(void) {
     static const char *const wrong_types[] = {"q3_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
@@ -1103,6 +1132,7 @@ int main(void) {
 #endif
     test_refused_options();
     test_lines_of_json(&env);
+    test_fit_packed(&env);
     test_errors();
 #ifndef _WIN32
     if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') test_other_reader(&env);

@@ -128,13 +128,28 @@ static dit_type choose_type(dit_type wanted, const char *component, const diti_s
     return fitting_type(wanted, component, tensor);
 }
 
+/* Whether a tensor that is packed may stay as it is where types are chosen for a size: no larger type holds more of it.
+ * Smoothing changes values, so that they are packed anew. */
+static bool may_stay(const converter *convert, const diti_stored_tensor *tensor) {
+    return convert->budget && diti_type_block(tensor->type) > 1 && !diti_type_has_factors(tensor->type) &&
+           !diti_type_is_i8(tensor->type) && !(convert->smoothing > 0);
+}
+
+static uint64_t bytes_as(dit_type type, const diti_stored_tensor *tensor) {
+    uint64_t bytes = UINT64_MAX;
+    diti_type_bytes(type, 1, diti_stored_tensor_elements(tensor), &bytes);
+    return bytes;
+}
+
 /* name: what the tensor is called in the output. */
 static dit_type ruled_type(const converter *convert, const char *component, const char *name,
                            const diti_stored_tensor *tensor) {
+    dit_type type;
     for (size_t i = 0; i < convert->rule_count && is_weight(tensor); i++) {
         if (diti_glob(convert->rules[i].glob, name)) return fitting_type(convert->rules[i].type, component, tensor);
     }
-    return choose_type(convert->type, component, tensor);
+    type = choose_type(convert->type, component, tensor);
+    return may_stay(convert, tensor) && bytes_as(tensor->type, tensor) < bytes_as(type, tensor) ? tensor->type : type;
 }
 
 #endif

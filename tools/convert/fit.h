@@ -10,7 +10,7 @@
 #define CONVERT_FIT_H
 #include "sense.h"
 
-enum { FIT_TYPES = 10 };
+enum { FIT_TYPES = 10, FIT_OPTIONS = FIT_TYPES + 1 };
 
 typedef struct fit_option {
     dit_type type;
@@ -20,7 +20,7 @@ typedef struct fit_option {
 
 typedef struct fit_entry { /* options by falling bytes */
     out_tensor *tensor;
-    fit_option options[FIT_TYPES];
+    fit_option options[FIT_OPTIONS];
     uint32_t count, chosen;
     char component[64];
 } fit_entry;
@@ -58,6 +58,7 @@ static dit_result measure_options(converter *convert, fit_entry *entry) {
         for (size_t i = 0; i < count; i++)
             size += (double)values[i] * (double)values[i] * (squares ? squares[(first + i) % columns] : 1);
         for (uint32_t o = 0; o < entry->count; o++) {
+            if (entry->options[o].type == tensor->stored->type) continue; /* it is copied */
             encode(entry->options[o].type, values, count, encoded);
             diti_type_to_float(entry->options[o].type, encoded, count, decoded);
             for (size_t i = 0; i < count; i++) {
@@ -72,21 +73,22 @@ static dit_result measure_options(converter *convert, fit_entry *entry) {
 }
 
 /* The types that a matrix may have: its class decides (classes.h). */
-static void list_options(fit_entry *entry, const char *component) {
+static void list_options(const converter *convert, fit_entry *entry, const char *component) {
     static const dit_type types[FIT_TYPES] = {DIT_TYPE_F16,  DIT_TYPE_Q8_0,    DIT_TYPE_Q6_K, DIT_TYPE_Q5_1,
                                               DIT_TYPE_Q5_0, DIT_TYPE_Q5_K,    DIT_TYPE_Q4_1, DIT_TYPE_Q4_0,
                                               DIT_TYPE_Q4_K, DIT_TYPE_I4_GROUP};
     const diti_stored_tensor *stored = entry->tensor->stored;
-    uint64_t bytes = 0;
+    uint64_t most = UINT64_MAX;
+    if (may_stay(convert, stored)) {
+        most = bytes_as(stored->type, stored);
+        entry->options[entry->count++] = (fit_option){stored->type, padded(most), 0};
+    }
     for (size_t i = 0; i < FIT_TYPES; i++) {
-        fit_option option = {types[i], 0, 0};
         const bool few_bits = types[i] != DIT_TYPE_F16 && types[i] != DIT_TYPE_Q8_0;
-        if (stored->type == DIT_TYPE_Q8_0 && types[i] == DIT_TYPE_F16) continue; /* nothing to gain */
         if ((few_bits && is_delicate(stored->name)) || fitting_type(types[i], component, stored) != types[i] ||
-            !diti_type_bytes(types[i], 1, diti_stored_tensor_elements(stored), &bytes))
+            bytes_as(types[i], stored) >= most)
             continue;
-        option.bytes = padded(bytes);
-        entry->options[entry->count++] = option;
+        entry->options[entry->count++] = (fit_option){types[i], padded(bytes_as(types[i], stored)), 0};
     }
 }
 
@@ -246,7 +248,7 @@ static dit_result list_fit(converter *convert, fit_entry *entries, size_t *out) 
         component_of(&convert->tensors[i], entry->component, sizeof entry->component);
         if (!takes_part(convert, &convert->tensors[i], entry->component)) continue;
         entry->tensor = &convert->tensors[i];
-        list_options(entry, entry->component);
+        list_options(convert, entry, entry->component);
         if (!entry->count) continue;
         result = measure_options(convert, entry);
         count++;

@@ -155,7 +155,8 @@ static dit_result sense_matrix(converter *convert, const sense *s, dit_model *mo
     enum { MOST = 8 };
     swapped list[MOST];
     diti_device *device = job->shares[0]->device;
-    const size_t count = find_swapped(s, weights_of(model, tried->component), tried, list, MOST);
+    const bool stays = tried->type == tried->tensor->stored->type;
+    const size_t count = stays ? 0 : find_swapped(s, weights_of(model, tried->component), tried, list, MOST);
     dit_result result = DIT_OK;
     for (size_t i = 0; i < count; i++) {
         swapped *at = &list[i];
