@@ -19,10 +19,11 @@ static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t *
     if (!*height) *height = 32;
 }
 
-/* The first of those sizes whose proportions are nearest to the picture's. */
+/* The first of those sizes whose proportions are nearest to those of the picture's whole tokens, which have 16 pixels a
+   side (docs/models.md 3.4). */
 static void diti_reference_nearest(const dit_image *image, const uint16_t (*sizes)[2], uint32_t *width,
                                    uint32_t *height) {
-    double ratio = (double)image->width / image->height, least = 1e9;
+    double ratio = (double)(image->width / 16) / (image->height / 16), least = 1e9;
     for (; (*sizes)[0]; sizes++) {
         double away = fabs(ratio - (double)(*sizes)[0] / (*sizes)[1]);
         if (away >= least) continue;
