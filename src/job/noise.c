@@ -168,7 +168,10 @@ static dit_result diti_noise_alloc(const dit_model *model, const diti_env *env, 
 static void diti_noise_latents(const dit_model *model, uint32_t image, size_t values, float *scratch,
                                diti_job_request *out) {
     diti_noise_source *source = &out->sources[image];
+    uint32_t nets = model->transformer->traits.draws_control ? out->shape.controls : 0;
     if (out->shape.repaints || out->shape.follows) /* the original draws the latent of the picture beside it first */
+        diti_noise_draw(source, scratch, values);
+    for (; nets; nets &= nets - 1) /* and those of control nets */
         diti_noise_draw(source, scratch, values);
     if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
     diti_noise_draw(source, scratch, values);

@@ -227,6 +227,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->condition_channels = config->condition;
     traits->repaint_channels = config->mask;
     if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
+    traits->draws_control = true;
     traits->references = config->guided && !config->condition ? DITI_MAX_REFERENCES : 0;
     traits->reference_sizes = diti_flux_kontext_sizes;
     traits->attends_padding = true;

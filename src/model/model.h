@@ -84,6 +84,7 @@ typedef struct diti_model_traits {
     bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
+    bool draws_control;     /* the original draws the latent of each control net's picture by the seed */
     const char *cache;      /* dit_job_desc.cache "auto"; NULL: as other families */
     bool caches_references; /* diti_step_desc.keeps_references is understood */
     bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */

@@ -196,6 +196,35 @@ static void run_splits(const dit_job_desc *desc, const char *const *splits, cons
     }
 }
 
+/* The request with the noise of the seed's draw of that number, the first being 1. */
+static dit_job_desc with_draw(const asked *a, uint32_t number) {
+    static float drawn[LATENTS];
+    static dit_tensor inputs[3];
+    const size_t count = 16 * (WIDTH / 8) * (HEIGHT / 8);
+    dit_job_desc desc = a->desc;
+    diti_random random;
+    diti_random_seed(&random, desc.seed);
+    while (number--) diti_random_normal(&random, drawn, count);
+    memcpy(inputs, a->inputs, sizeof a->inputs);
+    memset(&inputs[2], 0, sizeof inputs[2]);
+    inputs[2].name = "noise";
+    inputs[2].rank = 1;
+    inputs[2].shape[0] = count;
+    inputs[2].data = drawn;
+    desc.inputs = inputs;
+    desc.input_count = 3;
+    return desc;
+}
+
+/* The originals draw the latents of other pictures before the noise, which is the seed's draw behind these. */
+static void check_draw(const asked *a, uint32_t number, const float *expected) {
+    static float latent[LATENTS];
+    dit_job_desc desc = with_draw(a, number);
+    run(context, &desc, latent);
+    CHECK_MESSAGE(memcmp(expected, latent, sizeof latent) == 0, "noise of draw %u is off by %.3g", number,
+                  off(latent, expected));
+}
+
 /* A net's blocks are where the blocks are that need them: devices that divide blocks, their weights, or strips give
    the bytes of one device that does the same. */
 static void run_exact(const dit_job_desc *desc, const char *split, const char *as) {
@@ -336,28 +365,6 @@ static void test_fill_mask(dit_model *model) {
     dit_job_destroy(job);
 }
 
-/* The noise is the seed's second draw, for the originals draw the other picture's latent before. */
-static void check_second_draw(const asked *a) {
-    static float drawn[LATENTS];
-    const size_t count = 16 * (WIDTH / 8) * (HEIGHT / 8);
-    dit_job_desc desc = a->desc;
-    dit_tensor inputs[3];
-    diti_random random;
-    uint32_t i;
-    diti_random_seed(&random, desc.seed);
-    for (i = 0; i < 2; i++) diti_random_normal(&random, drawn, count);
-    memcpy(inputs, a->inputs, sizeof a->inputs);
-    memset(&inputs[2], 0, sizeof inputs[2]);
-    inputs[2].name = "noise";
-    inputs[2].rank = 1;
-    inputs[2].shape[0] = count;
-    inputs[2].data = drawn;
-    desc.inputs = inputs;
-    desc.input_count = 3;
-    run(context, &desc, other);
-    CHECK_MESSAGE(memcmp(one, other, sizeof one) == 0, "noise of the second draw is off by %.3g", off(other, one));
-}
-
 static void test_fill(void) {
     static const char *const splits[] = {"ulysses2", "layers2", "ring2", "tensor2", NULL};
     dit_model *model = load(context, BASE, FILL, DIT_ROLE_TRANSFORMER, 0);
@@ -368,7 +375,7 @@ static void test_fill(void) {
     test_fill_refusals(model);
     ask_fill(&a, model);
     run(context, &a.desc, one);
-    check_second_draw(&a);
+    check_draw(&a, 2, one);
     test_fill_mask(model);
     dit_model_destroy(model);
     run_streamed(BASE, FILL, DIT_ROLE_TRANSFORMER, ask_fill);
@@ -525,6 +532,7 @@ static void test_net_cached(dit_context *on, const dit_model *model, const char 
 static void test_two_nets(void) {
     dit_component parts[2] = DITI_ZERO;
     dit_adapter adapters[2];
+    dit_job_desc desc;
     dit_model *model;
     uint32_t i;
     asked a;
@@ -542,6 +550,9 @@ static void test_two_nets(void) {
     a.desc.adapters = adapters;
     a.desc.adapter_count = 2;
     run(context, &a.desc, other);
+    check_draw(&a, 3, other);
+    desc = with_draw(&a, 2);
+    run(context, &desc, other);
     CHECK_MESSAGE(off(other, one) <= SPLIT_OFF, "two nets of half the strength: off by %.3g", off(other, one));
     adapters[1].control = 0;
     refused(context, &a.desc, "which an adapter before has, too");
@@ -641,6 +652,7 @@ static void test_net(void) {
     test_net_refusals(model);
     ask_net(&a, model);
     run(context, &a.desc, one);
+    check_draw(&a, 2, one);
     test_net_strength(model);
     test_net_steps(model);
     test_net_cached(context, model, NULL);
