@@ -82,15 +82,19 @@ static bool is_expected(dit_job *job, int prompt) {
 static uint64_t check_pictures(const dit_model *model) {
     dit_counters before = {0}, after = {0};
     dit_job *job = make_job(model, 0);
+    uint32_t cuts;
     int prompt;
     if (!job) return 0;
+    cuts = job->shares[0]->program.plan->recuts;
     dit_job_get_counters(job, &before);
     for (prompt = 0; prompt < PROMPTS; prompt++) {
         if (prompt) restart(job, model, prompt);
         if (finish(job)) CHECK(is_expected(job, prompt));
     }
     dit_job_get_counters(job, &after);
-    CHECK(after.allocations == before.allocations && after.recordings == before.recordings);
+    CHECK(after.allocations == before.allocations);
+    /* a busy machine may take so long that slices are cut anew, which records them */
+    CHECK(after.recordings == before.recordings || job->shares[0]->program.plan->recuts > cuts);
     dit_job_destroy(job);
     return after.streamed_bytes;
 }
