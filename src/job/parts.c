@@ -174,6 +174,7 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_GEMMA2, "text_encoders.gemma2_2b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_LLAMA, "text_encoders.llama.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.mistral3_24b.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.ministral3_3b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.llm."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "llm_adapter."},

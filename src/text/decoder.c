@@ -25,12 +25,16 @@ typedef struct diti_decoder_config {
     uint32_t window;                             /* keys that a windowed layer sees; 0: all */
     uint32_t windowed[DITI_DECODER_LAYERS / 32]; /* bit k % 32 of k / 32: layer k is one */
     float eps, theta, scale;                     /* scale: of scores */
-    float cap;                                   /* scores are cap * tanh(score / cap); 0: as they are */
-    float embedding_scale;                       /* 0: 1 */
-    bool head_norms, biased;                     /* Qwen3; Qwen2.5 */
-    bool four_norms;                             /* Gemma 2 */
-    bool offset_norms;                           /* weights of norms are stored minus 1 */
-    bool interleaved; /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
+    double stretch;                              /* YaRN: slow pairs turn slower by so much; 0: no pair does */
+    double stretch_tokens, fast, slow;           /* pairs are fast or slow by turns within so many tokens */
+    float first_slower, last_slower;             /* pairs before the first are fast, those from the last on slow */
+    float turn_scale;        /* cosines and sines are so many times as large, where pairs are stretched */
+    float cap;               /* scores are cap * tanh(score / cap); 0: as they are */
+    float embedding_scale;   /* 0: 1 */
+    bool head_norms, biased; /* Qwen3; Qwen2.5 */
+    bool four_norms;         /* Gemma 2 */
+    bool offset_norms;       /* weights of norms are stored minus 1 */
+    bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
     bool weaves;          /* Qwen3-VL: these take turns, as far as each has pairs */
@@ -114,12 +118,17 @@ static const diti_key_table *diti_decoder_names(const diti_component_source *fro
 
 /* ---- configuration ---- */
 
-/* A number of a GGUF's metadata, ARCHITECTURE.KEY; 0: absent. */
-static double diti_decoder_metadata(const diti_checkpoint *checkpoint, const char *key) {
-    const char *architecture = diti_checkpoint_text(checkpoint, "general.architecture"), *text;
+/* A GGUF's metadata, ARCHITECTURE.KEY; NULL: absent. */
+static const char *diti_decoder_said(const diti_checkpoint *checkpoint, const char *key) {
+    const char *architecture = diti_checkpoint_text(checkpoint, "general.architecture");
     char name[128];
-    if (!architecture || !diti_format(name, sizeof name, "%s.%s", architecture, key)) return 0;
-    text = diti_checkpoint_text(checkpoint, name);
+    if (!architecture || !diti_format(name, sizeof name, "%s.%s", architecture, key)) return NULL;
+    return diti_checkpoint_text(checkpoint, name);
+}
+
+/* A number of it; 0: absent. */
+static double diti_decoder_metadata(const diti_checkpoint *checkpoint, const char *key) {
+    const char *text = diti_decoder_said(checkpoint, key);
     return text ? diti_parse_double(text) : 0;
 }
 
@@ -143,8 +152,41 @@ static void diti_decoder_read_sections(diti_settings *rope, diti_decoder_config 
         config->sections[i] = entry->number >= 0 && entry->number <= 512 ? (uint32_t)entry->number : 0;
 }
 
-/* How far apart rotations are, and that nothing stretches them. Newer files have both in rope_parameters, models with
-   images the sections of their three axes, which agree in text. */
+static double diti_decoder_magnify(double factor, double by) { return factor > 1 ? 0.1 * by * log(factor) + 1 : 1; }
+
+/* The pair that turns so many times within the texts that rotations were stretched from. */
+static double diti_decoder_turned(const diti_decoder_config *config, double turns) {
+    return config->head_dim * log(config->stretch_tokens / (turns * 6.283185307179586)) /
+           (2 * log((double)config->theta));
+}
+
+/* YaRN (docs/models.md 5.4): from the pair that is the last to be fast to the one that is the first to be slow. */
+static void diti_decoder_stretch(diti_decoder_config *config) {
+    double first = floor(diti_decoder_turned(config, config->fast)),
+           last = ceil(diti_decoder_turned(config, config->slow));
+    if (!(first > 0)) first = 0;
+    if (!(last < config->head_dim - 1)) last = config->head_dim - 1;
+    config->first_slower = (float)first;
+    config->last_slower = (float)(last > first ? last : first + 0.001);
+}
+
+static void diti_decoder_read_stretch(diti_settings *rope, diti_decoder_config *config) {
+    double own = diti_setting_number(rope, "mscale", 0, 0, 1e3),
+           all = diti_setting_number(rope, "mscale_all_dim", 0, 0, 1e3), scale;
+    config->stretch = diti_setting_number(rope, "factor", 1, 1, 1e6);
+    config->stretch_tokens = diti_setting_number(rope, "original_max_position_embeddings", 0, 0, 1e9);
+    config->fast = diti_setting_number(rope, "beta_fast", 32, 1e-3, 1e6);
+    config->slow = diti_setting_number(rope, "beta_slow", 1, 1e-3, 1e6);
+    scale = diti_decoder_magnify(config->stretch, own > 0 && all > 0 ? own : 1);
+    if (own > 0 && all > 0) scale /= diti_decoder_magnify(config->stretch, all);
+    config->turn_scale = (float)diti_setting_number(rope, "attention_factor", scale, 1e-3, 1e3);
+    if (config->stretch_tokens < 1)
+        diti_settings_refuse(rope, DIT_ERROR_UNSUPPORTED_MODEL, "original_max_position_embeddings",
+                             "missing, which rotations of type yarn are stretched from");
+}
+
+/* How far apart rotations are, and what stretches them. Newer files have both in rope_parameters, models with images
+   the sections of their three axes, which agree in text. */
 static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_config *config) {
     static const char *const places[] = {"rope_scaling", "rope_parameters"};
     double theta = config->theta;
@@ -156,13 +198,18 @@ static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_con
         const char *type = diti_setting_text(&rope, "type", "default");
         type = diti_setting_text(&rope, "rope_type", type);
         theta = diti_setting_number(&rope, "rope_theta", theta, 1, 1e15);
+        config->theta = (float)theta;
         diti_decoder_read_sections(&rope, config);
+        if (diti_equal(type, "yarn"))
+            diti_decoder_read_stretch(&rope, config);
+        else if (rope.object)
+            config->stretch = 0;
         if (settings->result == DIT_OK) settings->result = rope.result;
-        if (!diti_equal(type, "default") && !diti_equal(type, "mrope"))
+        if (!diti_equal(type, "default") && !diti_equal(type, "mrope") && !diti_equal(type, "yarn"))
             diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, places[i],
-                                 "of a type that is not known for text encoders, only default and mrope");
+                                 "of a type that is not known for text encoders, only default, mrope and yarn");
     }
-    config->theta = (float)theta;
+    if (config->stretch > 0 && settings->result == DIT_OK) diti_decoder_stretch(config);
 }
 
 static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_config *config) {
@@ -191,27 +238,60 @@ static void diti_decoder_read_windows(diti_settings *settings, diti_decoder_conf
     }
 }
 
+/* YaRN as a GGUF's metadata says it. Ministral's has mscale_all_dim alone, which is mscale, too. */
+static void diti_decoder_assume_stretch(const diti_checkpoint *file, diti_decoder_config *config) {
+    double tokens = diti_decoder_metadata(file, "rope.scaling.original_context_length"),
+           fast = diti_decoder_metadata(file, "rope.scaling.yarn_beta_fast"),
+           slow = diti_decoder_metadata(file, "rope.scaling.yarn_beta_slow");
+    if (!diti_equal(diti_decoder_said(file, "rope.scaling.type"), "yarn") || !(tokens >= 1)) return;
+    config->stretch = diti_decoder_metadata(file, "rope.scaling.factor");
+    config->stretch_tokens = tokens;
+    config->fast = fast > 0 ? fast : 32;
+    config->slow = slow > 0 ? slow : 1;
+    config->turn_scale = 1;
+    if (!(diti_decoder_metadata(file, "rope.scaling.yarn_log_multiplier") > 0))
+        config->turn_scale = (float)diti_decoder_magnify(config->stretch, 1);
+}
+
+/* Mistral's files without config.json and metadata are told from LLaMA's by their words: Ministral 3 of 3 B parameters,
+   and Mistral Small 3. */
+static void diti_decoder_assume_mistral(diti_decoder_config *config) {
+    config->theta = 1e9f;
+    if (config->columns != 3072) return;
+    config->theta = 1e6f;
+    config->stretch = 16;
+    config->stretch_tokens = 16384;
+    config->fast = 32;
+    config->slow = config->turn_scale = 1;
+}
+
+#define DITI_DECODER_MISTRAL_WORDS 131072u
 #define DITI_DECODER_PICTURE 151655 /* <|image_pad|> */
 
 /* The values that published models have where neither config.json nor metadata says them. */
-static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *config) {
+static void diti_decoder_assume(const diti_loader *loader, const diti_json *json, diti_decoder_config *config) {
     const diti_checkpoint *file = loader->checkpoint;
     const diti_key_table *names = (const diti_key_table *)loader->user;
     double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
     double theta = diti_decoder_metadata(file, "rope.freq_base");
-    bool images = names->after && strstr(names->after, "language_model");
+    bool images = names->after && strstr(names->after, "language_model"), told = json || theta >= 1;
     if (theta < 1)
         theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
     config->eps = eps > 0 && eps < 1                                           ? (float)eps
                   : config->head_norms || config->biased || config->four_norms ? 1e-6f
                                                                                : 1e-5f;
     config->theta = (float)theta;
+    if (!told && config->vocabulary == DITI_DECODER_MISTRAL_WORDS && !config->head_norms && !config->biased &&
+        !config->four_norms)
+        diti_decoder_assume_mistral(config);
+    diti_decoder_assume_stretch(file, config);
     config->head_dim = diti_decoder_count(file, "attention.key_length");
     config->heads = diti_decoder_count(file, "attention.head_count");
     config->kv_heads = diti_decoder_count(file, "attention.head_count_kv");
     config->window = config->four_norms ? diti_decoder_count(file, "attention.sliding_window") : 0;
     config->cap = config->four_norms ? 50.0f : 0;
-    config->interleaved = diti_equal(diti_checkpoint_text(file, "general.architecture"), "llama");
+    config->interleaved = diti_equal(diti_checkpoint_text(file, "general.architecture"), "llama") ||
+                          diti_equal(diti_checkpoint_text(file, "general.architecture"), "mistral3");
     config->offset_norms = config->four_norms && names != diti_decoder_gemma_names; /* llama.cpp adds the 1 */
 }
 
@@ -242,7 +322,7 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
     config->head_norms = diti_loader_find(loader, "layers.0.self_attn.q_norm.weight") != NULL;
     config->biased = diti_loader_find(loader, "layers.0.self_attn.q_proj.bias") != NULL;
     config->four_norms = diti_loader_find(loader, "layers.0.pre_feedforward_layernorm.weight") != NULL;
-    diti_decoder_assume(loader, config);
+    diti_decoder_assume(loader, json, config);
     config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
     config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
     diti_decoder_read_heads(loader, &settings, config);
@@ -457,7 +537,7 @@ static void diti_decoder_places(const diti_decoder *decoder, const diti_encoder_
     }
 }
 
-/* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
+/* Cosines and sines of position * theta^(-2j / head_dim), stretched, in float32 as the references round. */
 static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_place *place, float *cosines,
                                 float *sines) {
     const diti_decoder_config *config = &decoder->config;
@@ -466,9 +546,18 @@ static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_
         uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
         if (config->weaves) axis = j % 3 && j < 3 * config->sections[j % 3] ? j % 3 : 0;
         float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
-        float angle = (float)place->at[axis] * (1.0f / power);
+        float turn = 1.0f / power, slower = 0, angle;
+        if (config->stretch > 0)
+            slower = ((float)j - config->first_slower) / (config->last_slower - config->first_slower);
+        slower = slower < 0 ? 0 : slower > 1 ? 1 : slower;
+        if (slower > 0) turn = 1.0f / ((float)config->stretch * power) * slower + turn * (1 - slower);
+        angle = (float)place->at[axis] * turn;
         cosines[j] = (float)cos((double)angle);
         sines[j] = (float)sin((double)angle);
+        if (config->stretch > 0) {
+            cosines[j] *= config->turn_scale;
+            sines[j] *= config->turn_scale;
+        }
     }
 }
 

@@ -186,6 +186,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/qwen2_text",
     "tests/fixtures/gemma2_text",
     "tests/fixtures/mistral_text",
+    "tests/fixtures/ministral_text",
     "tests/fixtures/pipe_ltx",
     "tests/fixtures/lora_pixart_sigma",
     "tests/fixtures/lora_zimage",

@@ -1,6 +1,7 @@
 /* Decoder language models: all hidden states side by side, each layer alone on its recorded input, the states and
    layers that each model's chat takes, and what their GGUF files make of tokens. Qwen3 then behind the names that
-   models of several parts have, and Mistral as llama.cpp writes files of the architecture llama, must give the same. */
+   models of several parts have, and Mistral as llama.cpp writes files of the architectures llama and mistral3, must give
+   the same. */
 #ifndef GOLDEN_DECODER_H
 #define GOLDEN_DECODER_H
 #include "golden_renamed.h"
@@ -8,7 +9,8 @@
 #include "golden_tokenizers.h"
 
 static inline bool golden_is_decoder(const golden_folder *folder) {
-    static const char *const names[] = {"qwen3_text", "qwen3_text_gguf", "qwen2_text", "gemma2_text", "mistral_text"};
+    static const char *const names[] = {"qwen3_text",  "qwen3_text_gguf", "qwen2_text",
+                                        "gemma2_text", "mistral_text",    "ministral_text"};
     size_t i;
     for (i = 0; i < DITI_COUNT(names); i++)
         if (folder->golden && diti_equal(folder->name, names[i])) return true;
@@ -201,13 +203,21 @@ static inline bytes golden_llama_file(const diti_checkpoint *from, const diti_de
                                            {"embed_tokens", "token_embd"}};
     static const golden_renamed to = {"", names, DITI_COUNT(names), false};
     static char header[32768];
+    const char *kind = config->stretch > 0 ? "mistral3" : "llama";
     uint32_t i, r, half = config->head_dim / 2;
     bytes data = {0}, out;
     diti_format(header, sizeof header,
-                "{\"__metadata__\":{\"general.architecture\":\"llama\",\"llama.attention.head_count\":\"%u\","
-                "\"llama.attention.head_count_kv\":\"%u\",\"llama.attention.key_length\":\"%u\","
-                "\"llama.rope.freq_base\":\"%g\",\"llama.attention.layer_norm_rms_epsilon\":\"1e-6\"}",
-                config->heads, config->kv_heads, config->head_dim, (double)config->theta);
+                "{\"__metadata__\":{\"general.architecture\":\"%s\",\"%s.attention.head_count\":\"%u\","
+                "\"%s.attention.head_count_kv\":\"%u\",\"%s.attention.key_length\":\"%u\","
+                "\"%s.rope.freq_base\":\"%g\",\"%s.attention.layer_norm_rms_epsilon\":\"%g\"",
+                kind, kind, config->heads, kind, config->kv_heads, kind, config->head_dim, kind, (double)config->theta,
+                kind, (double)config->eps);
+    if (config->stretch > 0)
+        diti_format(header + strlen(header), sizeof header - strlen(header),
+                    ",\"%s.rope.scaling.type\":\"yarn\",\"%s.rope.scaling.factor\":\"%g\","
+                    "\"%s.rope.scaling.original_context_length\":\"%g\",\"%s.rope.scaling.yarn_log_multiplier\":\"1\"",
+                    kind, kind, config->stretch, kind, config->stretch_tokens, kind);
+    strcat(header, "}");
     for (i = 0; i < diti_checkpoint_count(from); i++) {
         const diti_stored_tensor *tensor = diti_checkpoint_tensor(from, i);
         bool rotates = strstr(tensor->name, "q_proj") || strstr(tensor->name, "k_proj");
@@ -373,7 +383,7 @@ static inline void golden_run_decoder(golden *g, const golden_folder *folder) {
         golden_run_decoder_file(g, folder, weights, files[i][1]);
         if (i) golden_run_decoder_words(g, weights);
         if (diti_equal(folder->name, "qwen3_text")) golden_run_decoder_renamed(g, folder, weights);
-        if (diti_equal(folder->name, "mistral_text")) golden_run_decoder_llama(g, folder, weights);
+        if (strstr(folder->name, "istral_text")) golden_run_decoder_llama(g, folder, weights);
         if (i == 0) golden_run_decoder_windows(g, folder, weights);
         if (i == 0) golden_run_decoder_foreign(g, folder, weights);
         diti_checkpoint_close(weights);
