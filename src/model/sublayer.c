@@ -622,6 +622,12 @@ static diti_tensor diti_sublayer_attend_rows(const diti_pass *p, diti_tensor h, 
         if (p->keys)
             here.keys = diti_tensor_view(p->graph, p->keys, first / (p->text + p->image), here.items, 0,
                                          diti_tensor_columns(p->graph, p->keys));
+        if (p->table_items) {
+            here.table_items = here.items;
+            here.cosines =
+                diti_tensor_view(p->graph, p->cosines, first, count, 0, diti_tensor_columns(p->graph, p->cosines));
+            here.sines = diti_tensor_view(p->graph, p->sines, first, count, 0, diti_tensor_columns(p->graph, p->sines));
+        }
         diti_sublayer_attend(&here, diti_tensor_view(p->graph, h, first, count, 0, diti_tensor_columns(p->graph, h)),
                              sublayer, diti_tensor_view(p->graph, out, first, count, 0, width));
     }
