@@ -123,6 +123,12 @@ static void mistral_24b(real_file *file) {
     real_decoder(file, &shape);
 }
 
+/* Ministral 3's text path. */
+static void ministral_3b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 131072, 3072, 9216, 26, 32, 8, 128, false, false, false};
+    real_decoder(file, &shape);
+}
+
 static void vae_wan_whole(real_file *file) {
     vae_wan(file);
     vae_wan_encoder(file);
@@ -270,6 +276,19 @@ static const model models[] = {
      true,
      NULL},
     {"krea-2-turbo", "Krea 2 Turbo", published_krea2, {qwen3_4b}, vae_wan, 1024, 1024, 0, 8, 1, true, NULL},
+    {"ernie-image-turbo",
+     "ERNIE-Image-Turbo",
+     published_ernie,
+     {ministral_3b},
+     vae_flux2,
+     1024,
+     1024,
+     0,
+     8,
+     1,
+     false,
+     NULL},
+    {"ernie-image", "ERNIE-Image", published_ernie, {ministral_3b}, vae_flux2, 1024, 1024, 0, 50, 4, false, NULL},
     {"anima", "Anima", published_anima, {qwen3_06b, conditioner}, vae_wan, 1024, 1024, 0, 30, 0, true, NULL},
     {"sana-600m", "Sana 0.6B", published_sana_600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true, NULL},
     {"sana-1600m", "Sana 1.6B", published_sana_1600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true, NULL},

@@ -24,6 +24,7 @@ DIT_INTERNAL const diti_family *diti_lumina2_family(void);
 DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
 DIT_INTERNAL const diti_family *diti_anima_family(void);
+DIT_INTERNAL const diti_family *diti_ernie_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -134,6 +135,11 @@ static const diti_family_row diti_families[] = {
     {diti_anima_family, "Anima", NULL},
 #else
     {NULL, "Anima", "DIT_NO_ANIMA"},
+#endif
+#ifndef DIT_NO_ERNIE
+    {diti_ernie_family, "ERNIE-Image", NULL},
+#else
+    {NULL, "ERNIE-Image", "DIT_NO_ERNIE"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

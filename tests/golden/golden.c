@@ -35,6 +35,7 @@
 #include "model/sana.c"
 #include "model/krea2.c"
 #include "model/anima.c"
+#include "model/ernie.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "vae/dc.c"
@@ -48,6 +49,7 @@
 #include "golden_cogvideox.h"
 #include "golden_control.h"
 #include "golden_decoder.h"
+#include "golden_ernie.h"
 #include "golden_flux.h"
 #include "golden_flux3.h"
 #include "golden_dit.h"
@@ -178,6 +180,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/qwenimage21",
     "tests/fixtures/pipe_qwenimage",
     "tests/fixtures/pipe_krea2",
+    "tests/fixtures/pipe_ernie",
     "tests/fixtures/pipe_zimage",
     "tests/fixtures/pipe_flux2_klein",
     "tests/fixtures/pipe_flux3",
@@ -198,10 +201,11 @@ static const char *const model_folders[] = {
 
 /* The other pipelines of clips, in full sweeps. */
 static const char *const sweep_folders[] = {
-    "tests/fixtures/vae_cogvideox_tiles", "tests/fixtures/cache_policies",  "tests/fixtures/pipe_anima",
-    "tests/fixtures/lora_flux2_klein",    "tests/fixtures/lora_chroma",     "tests/fixtures/lora_flux3",
-    "tests/fixtures/pipe_latte",          "tests/fixtures/pipe_osp11",      "tests/fixtures/pipe_cogvideox_5b",
-    "tests/fixtures/pipe_opensora12",     "tests/fixtures/pipe_opensora11", "tests/fixtures/pipe_wan22_i2v_a14b",
+    "tests/fixtures/vae_cogvideox_tiles", "tests/fixtures/cache_policies",   "tests/fixtures/pipe_anima",
+    "tests/fixtures/lora_ernie",          "tests/fixtures/lora_flux2_klein", "tests/fixtures/lora_chroma",
+    "tests/fixtures/lora_flux3",          "tests/fixtures/pipe_latte",       "tests/fixtures/pipe_osp11",
+    "tests/fixtures/pipe_cogvideox_5b",   "tests/fixtures/pipe_opensora12",  "tests/fixtures/pipe_opensora11",
+    "tests/fixtures/pipe_wan22_i2v_a14b",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -222,6 +226,7 @@ static void run_folder(golden *g, const char *path) {
         if (golden_is_chats(&folder)) golden_run_asked(g, &folder);
         if (golden_is_edit(&folder)) golden_run_edit(g, &folder);
         if (golden_is_krea2(&folder)) golden_run_krea2(g, &folder);
+        if (golden_is_ernie(&folder)) golden_run_ernie(g, &folder);
         if (family->run == golden_run_calls && golden_is_qwenimage21(&folder)) golden_run_qwenimage21(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);

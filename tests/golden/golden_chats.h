@@ -44,6 +44,8 @@ static const golden_asked_case golden_asked_cases[] = {
     {"pipe_qwenimage21", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 0, NULL},
     {"pipe_krea2", GOLDEN_ASTRONAUT, "turbo.prompt_hidden", 32, "turbo.prompt_mask"},
     {"pipe_krea2", "blurry, low quality", "raw_cfg.negative_prompt_hidden", 32, "raw_cfg.negative_prompt_mask"},
+    {"pipe_ernie", GOLDEN_ASTRONAUT, "turbo.prompt_embeds", 0, NULL},
+    {"pipe_ernie", "", "empty.prompt_embeds", 0, NULL},
     {"pipe_anima", GOLDEN_ASTRONAUT, "cond.source_hidden_states", 0, NULL},
     {"pipe_anima", "blurry, low quality", "uncond.source_hidden_states", 0, NULL},
 };

@@ -36,6 +36,13 @@ static const edit krea2[] = {
     {TRANSFORMER, "ff.down", DOWN, 0},
     {NULL, NULL, 0, 0},
 };
+static const edit ernie[] = {
+    {TRANSFORMER, "self_attention.to_v", UP, 0},
+    {TRANSFORMER, "self_attention.to_out.0", DOWN, 0},
+    {TRANSFORMER, "mlp.up_proj", UP, 0},
+    {TRANSFORMER, "mlp.linear_fc2", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
 /* The gate and what it multiplies are one matrix; single blocks make queries, keys, values and both in one. */
 static const edit flux2[] = {
     {TRANSFORMER, "attn.to_v", UP, 0},
@@ -76,6 +83,7 @@ static const family families[] = {
     {"Sana", "{\"_class_name\": \"SanaPipeline\"}", "", FIXTURES "sana", FIXTURES "vae_dcae", sana},
     {"Qwen-Image", PIPELINE("pipe_qwenimage"), qwenimage},
     {"Krea 2", PIPELINE("pipe_krea2"), krea2},
+    {"ERNIE-Image", PIPELINE("pipe_ernie"), ernie},
     {"FLUX.2 klein", PIPELINE("pipe_flux2_klein"), flux2},
     {"Lumina-Image 2", "{\"_class_name\": \"Lumina2Pipeline\"}", "", FIXTURES "lumina2", FIXTURES "pipe_zimage/vae",
      lumina2},

@@ -5,6 +5,7 @@
 #include "library.h"
 #include "long_clips.h"
 #include "lora_file.h"
+#include "text/decoder.c"
 #include "real_shapes.h"
 #include "real_vaes.h"
 #include <sys/resource.h>
@@ -45,6 +46,7 @@ static const architecture architectures[] = {
     {"Sana 1.6B", published_sana_1600m, 1604.5, "sana", "sana"},
     {"Sana-Sprint 1.6B", published_sana_sprint, 1610, "sana", "sprint"},
     {"Krea-2", published_krea2, 12820, "krea2", "turbo"},
+    {"ERNIE-Image", published_ernie, 8033.6, "ernie", "ernie-image"},
     {"HunyuanDiT v1.1", published_hunyuandit_v11, 1517, "hunyuandit", "1.1"},
     {"HunyuanDiT v1.2", published_hunyuandit_v12, 1500, "hunyuandit", "1.2"},
     {"Open-Sora v1.0", published_stdit_1, 759.6, "stdit", "v1.0"},
@@ -319,7 +321,10 @@ static void test_named_encoders(void) {
          {"model.", 256, 4096, 128, 36, 2, 1, 128, true, false, false}},
         {"text_encoders.mistral3_24b.transformer.",
          published_flux2_dev,
-         {"model.", 256, 5120, 128, 40, 2, 1, 128, false, false, false}},
+         {"model.", 131072, 5120, 128, 40, 2, 1, 128, false, false, false}},
+        {"text_encoders.ministral3_3b.transformer.",
+         published_ernie,
+         {"model.", 131072, 3072, 128, 26, 2, 1, 128, false, false, false}},
         {"text_encoders.qwen25_7b.transformer.",
          published_qwenimage,
          {"model.", 256, 3584, 128, 28, 2, 1, 128, false, true, false}},
@@ -355,6 +360,13 @@ static void test_named_encoders(void) {
         if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", cases[i].prefix, err.message))
             dit_model_get_info(model, &info);
         CHECK_MESSAGE(info.parameters[DIT_ROLE_TEXT_1] > 0, "%s (case %u)", cases[i].prefix, (unsigned)i);
+        if (model && cases[i].shape.words == 131072) { /* Mistral's, whose file says nothing of rotations */
+            const diti_decoder_config *config = &((const diti_decoder *)model->encoders[0].self)->config;
+            bool ministral = cases[i].shape.width == 3072;
+            CHECK_MESSAGE(config->theta == (ministral ? 1e6f : 1e9f) && config->stretch == (ministral ? 16 : 0),
+                          "%s rotates by %g, stretched %g times", cases[i].prefix, (double)config->theta,
+                          config->stretch);
+        }
         dit_model_destroy(model);
         real_free(&file);
     }
@@ -708,6 +720,14 @@ static const run runs[] = {
      false,
      {{"prompt_embeds", 40, 30720, 0}, {"prompt_attention_mask", 40, 0, 40}}},
     {"Anima", published_anima, false, true, SIDE, 16, false, {{"prompt_embeds", 512, 1024, 0}}},
+    {"ERNIE-Image",
+     published_ernie,
+     false,
+     true,
+     SIDE / 2,
+     128,
+     false,
+     {{"prompt_embeds", 40, 3072, 0}, {"prompt_attention_mask", 40, 0, 40}}},
     {"Lumina-Image 2",
      published_lumina2,
      false,

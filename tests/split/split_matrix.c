@@ -420,6 +420,17 @@ static const row table[] = {
     {"chroma", "cfg2,ring2", "4", 7, 5, 1, "rows of text", NULL, EXACT},
     {"chroma", "ulysses3", "3", 7, 5, 1, "rows of text", NULL, EXACT},
     {"chroma", "pipefusion2", "2", 7, 5, 1, "rows of text", NULL, STALE},
+    {"ernie", "cfg2", "2", 7, 5, 1, NULL, NULL, EXACT}, /* its prompts have unequal lengths */
+    {"ernie", "tensor2", "2", 7, 5, 2, NULL, NULL, EXACT},
+    {"ernie", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"ernie", "ulysses2", "2", 7, 5, 1, "rows of text", NULL, EXACT},
+    {"ernie of even prompts", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"ernie of even prompts", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"ernie of even prompts", "cfg2,ulysses2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    EVERY("ernie12", 8, 6),
+    {"ernie12", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"ernie12", "tensor3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    UNEQUAL("ernie12"),
     {"flux3", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
@@ -751,7 +762,8 @@ static bool has_forms(void) {
     const char *family = at.model->transformer->traits.family;
     return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
            !diti_equal(family, "qwenimage21") && !diti_equal(family, "sana") && !diti_equal(family, "lumina2") &&
-           !diti_equal(family, "krea2") && !diti_equal(family, "chroma") && !diti_equal(family, "flux3");
+           !diti_equal(family, "krea2") && !diti_equal(family, "chroma") && !diti_equal(family, "flux3") &&
+           !diti_equal(family, "ernie");
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

@@ -11,6 +11,7 @@ static const generated_model shapes[] = {
     {"flux24", "flux", 24, 8, 3, 5, 0, true},       {"hunyuan8", "hunyuandit", 8, 16, 8, 0, 0, false},
     {"z-image30", "zimage", 30, 8, 4, 0, 0, false}, {"hunyuan16", "hunyuandit", 16, 8, 8, 0, 0, false},
     {"krea2-48", "krea2", 48, 8, 4, 0, 0, false},   {"cogvideox 1.5 clip", "cogvideox15", 3, 64, 3, 0, 0, false},
+    {"ernie12", "ernie", 12, 16, 4, 0, 0, false},
 };
 
 typedef struct fixture { /* a file or folder, or the model of that name among shapes; and what it lacks */
@@ -38,6 +39,9 @@ static const fixture fixtures[] = {
     {"lumina2", "tests/fixtures/lumina2", 16, 0, false, false, false},
     {"krea2", "tests/fixtures/pipe_krea2", 0, 0, false, false, false},
     {"chroma", "tests/fixtures/pipe_chroma/transformer", 16, 0, false, false, false},
+    {"ernie", "tests/fixtures/pipe_ernie", 0, 0, false, false, false},
+    {"ernie of even prompts", "tests/fixtures/pipe_ernie", 0, 0, false, false, true},
+    {"ernie12", NULL, 128, 0, false, true, false},
     {"flux3", "tests/fixtures/pipe_flux3/transformer", 128, 0, false, false, false},
     {"wan clip", "tests/fixtures/wan", 16, 5, false, false, false},
     {"short clip", "tests/fixtures/pipe_latte/transformer", 4, 2, false, false, false},

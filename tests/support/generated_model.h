@@ -37,7 +37,7 @@ enum {
 
 typedef struct generated_files {
     folder transformer;
-    bytes vae; /* of 16 channels */
+    bytes vae; /* of more than 4 channels */
     dit_component components[2];
     uint32_t component_count;
 } generated_files;
@@ -317,6 +317,10 @@ static inline void generated_krea2(real_file *file, const generated_model *m) {
     real_layer(file, 64, width, "final_layer.linear", NULL, 0);
 }
 
+static inline void generated_ernie(real_file *file, const generated_model *m) {
+    real_ernie(file, m->heads * m->head_dim, 2 * m->heads * m->head_dim, GENERATED_TEXT, m->head_dim, m->layers);
+}
+
 /* Tokens of CogVideoX 1.5 are two frames of the latent deep. */
 static inline void generated_cogvideox15(real_file *file, const generated_model *m) {
     real_cogvideox(file, m->heads * m->head_dim, m->layers, 2, 16);
@@ -351,6 +355,8 @@ static const generated_family generated_families[] = {
      "\"n_kv_heads\": %u, \"n_layers\": %u, \"n_refiner_layers\": 1, \"cap_feat_dim\": %u}",
      generated_zimage, 16},
     {"krea2", "{\"_class_name\": \"Krea2Transformer2DModel\", \"axes_dims_rope\": [%u, %u, %u]}", generated_krea2, 16},
+    {"ernie", "{\"_class_name\": \"ErnieImageTransformer2DModel\", \"rope_axes_dim\": [%u, %u, %u]}", generated_ernie,
+     128},
     {"cogvideox15",
      "{\"_class_name\": \"CogVideoXTransformer3DModel\", \"attention_head_dim\": %u, \"num_attention_heads\": %u, "
      "\"use_rotary_positional_embeddings\": true, \"max_text_seq_length\": 7}",
@@ -369,7 +375,7 @@ static inline void generated_config(const generated_model *m, char *out, size_t 
     const generated_family *family = generated_family_of(m);
     uint32_t axis = (m->head_dim / 2 + 1) / 2 & ~1u;
     if (axis < 2) axis = 2;
-    if (diti_equal(m->family, "flux") || diti_equal(m->family, "krea2"))
+    if (diti_equal(m->family, "flux") || diti_equal(m->family, "krea2") || diti_equal(m->family, "ernie"))
         diti_format(out, size, family->config, m->head_dim - 2 * axis, axis, axis);
     else if (diti_equal(m->family, "zimage"))
         diti_format(out, size, family->config, m->head_dim - 2 * axis, axis, axis, m->heads * m->head_dim, m->heads,
@@ -459,8 +465,8 @@ static inline void generated_make(generated_files *out, const generated_model *m
     out->components[0].role = DIT_ROLE_TRANSFORMER;
     out->components[0].source = folder_source(&out->transformer);
     out->components[1].role = DIT_ROLE_VAE;
-    if (family->channels == 16) {
-        out->vae = generated_wide_vae(16);
+    if (family->channels > 4) {
+        out->vae = generated_wide_vae(family->channels);
         out->components[1].source = memory_source(&out->vae);
     } else {
         out->components[1].source.path = GENERATED_VAE;

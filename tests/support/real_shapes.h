@@ -680,6 +680,39 @@ static inline void real_krea2(real_file *file) {
     real_layer(file, 64, width, "final_layer.linear", "last.linear", 0);
 }
 
+/* ERNIE-Image, whose files all have one naming. */
+static inline void real_ernie(real_file *file, uint64_t width, uint64_t feed, uint64_t text, uint64_t head,
+                              uint32_t blocks) {
+    static const char *const parts[] = {"self_attention.to_q",     "self_attention.to_k", "self_attention.to_v",
+                                        "self_attention.to_out.0", "mlp.gate_proj",       "mlp.up_proj",
+                                        "mlp.linear_fc2"};
+    static const char *const norms[] = {"adaLN_sa_ln", "adaLN_mlp_ln", "self_attention.norm_q",
+                                        "self_attention.norm_k"};
+    const uint64_t shape[4] = {width, 128, 1, 1};
+    char name[112];
+    uint32_t i, k;
+    real_tensor_of(file, shape, 4, 0, 0.1, "x_embedder.proj", "x_embedder.proj", 0, ".weight");
+    real_vector(file, width, 0, "x_embedder.proj", "x_embedder.proj", 0, ".bias");
+    real_matrix(file, width, text, "text_proj", "text_proj", 0);
+    for (k = 1; k <= 2; k++) {
+        diti_format(name, sizeof name, "time_embedding.linear_%u", k);
+        real_layer(file, width, width, name, name, 0);
+    }
+    real_layer(file, 6 * width, width, "adaLN_modulation.1", "adaLN_modulation.1", 0);
+    for (i = 0; i < blocks; i++) {
+        for (k = 0; k < DITI_COUNT(parts); k++) {
+            diti_format(name, sizeof name, "layers.%%u.%s", parts[k]);
+            real_matrix(file, k < 4 || k == 6 ? width : feed, k < 6 ? width : feed, name, name, i);
+        }
+        for (k = 0; k < DITI_COUNT(norms); k++) {
+            diti_format(name, sizeof name, "layers.%%u.%s", norms[k]);
+            real_norm(file, k < 2 ? width : head, false, name, name, i);
+        }
+    }
+    real_layer(file, 2 * width, width, "final_norm.linear", "final_norm.linear", 0);
+    real_layer(file, 128, width, "final_linear", "final_linear", 0);
+}
+
 static inline void real_hunyuandit_attention(real_file *file, uint64_t width, uint32_t i, bool cross) {
     if (cross) {
         real_layer(file, width, width, "blocks.%u.attn2.to_q", "blocks.%u.attn2.q_proj", i);
@@ -1415,6 +1448,7 @@ static inline void published_sana_600m(real_file *file) { real_sana(file, 1152, 
 static inline void published_sana_1600m(real_file *file) { real_sana(file, 2240, 32, 2304, 20, false); }
 static inline void published_sana_sprint(real_file *file) { real_sana(file, 2240, 32, 2304, 20, true); }
 static inline void published_krea2(real_file *file) { real_krea2(file); }
+static inline void published_ernie(real_file *file) { real_ernie(file, 4096, 12288, 3072, 128, 36); }
 static inline void published_qwenimage21(real_file *file) { real_qwenimage21(file); }
 static inline void published_anima(real_file *file) { real_anima(file); }
 static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }

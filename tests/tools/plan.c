@@ -1139,6 +1139,7 @@ static const family families[] = {
     {"chroma", published_chroma, published_vae_16, 0, 0.01},
     {"flux3-klein", published_flux3_klein, vae_flux2, 0, 0.02},
     {"krea-2", published_krea2, vae_wan, 0, 0.04},
+    {"ernie-image", published_ernie, vae_flux2, 0, 0.01},
     {"anima", published_anima, vae_wan, 0, 0.01},
     {"sana-600m", published_sana_600m, real_dcae, 0, 0.17},
     {"sana-1600m", published_sana_1600m, real_dcae, 0, 0.12},
