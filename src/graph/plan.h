@@ -93,7 +93,7 @@ typedef struct diti_plan {
     float limit_us;                   /* slices are cut to this */
     float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
     float predicted_launch_us;        /* time of launching a piece that source_us was predicted with */
-    float launch_us;                  /* the same, unless slices have proved it shorter */
+    float launch_us;                  /* predicted_launch_us, unless slices have proved launches shorter */
     float *source_us, *source_cut_us; /* time of each source: predicted when the plan was made, and by the newest cut */
     bool *source_measured;            /* the newest cut knew the time of each source */
     uint32_t *source_minimum;         /* least workgroups of a piece of each source; 0: whatever fills the device */

@@ -68,7 +68,7 @@ typedef struct diti_recut_sum { /* an expected time without launches, and the ti
 } diti_recut_sum;
 
 typedef struct diti_recut_source {
-    diti_recut_sum sum; /* of its pieces since the last cut */
+    diti_recut_sum sum; /* sum of its pieces since the last cut */
     uint32_t groups;    /* workgroups of its largest piece */
     uint32_t class_of;
 } diti_recut_source;
@@ -152,7 +152,7 @@ static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
     }
 }
 
-/* What measured sources take beside what was predicted. */
+/* Compares the times of measured sources with predictions. */
 static void diti_recut_compare(const diti_plan *plan, diti_recut_facts *facts) {
     diti_recut_sum all = DITI_ZERO;
     size_t i;
