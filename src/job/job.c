@@ -302,7 +302,7 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
     result = diti_job_take_target(job, &desc->target, &request, &why);
     if (result == DIT_OK) result = diti_job_join(job, &why);
     taken = result == DIT_OK || job->shares[0]->program.plan != plan;
-    if (result == DIT_OK) { /* else the run goes on, with the exponents that it has learned */
+    if (result == DIT_OK) { /* a run that goes on keeps the exponents that it has learned */
         for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->program.plan);
         result = diti_job_write_inputs(job, &why);
     }

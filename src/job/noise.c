@@ -171,7 +171,7 @@ static void diti_noise_latents(const dit_model *model, uint32_t image, size_t va
     uint32_t nets = model->transformer->traits.draws_control ? out->shape.controls : 0;
     if (out->shape.repaints || out->shape.follows) /* the original draws the latent of the picture beside it first */
         diti_noise_draw(source, scratch, values);
-    for (; nets; nets &= nets - 1) /* and those of control nets */
+    for (; nets; nets &= nets - 1) /* the original draws latents of control nets' pictures, too */
         diti_noise_draw(source, scratch, values);
     if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
     diti_noise_draw(source, scratch, values);
