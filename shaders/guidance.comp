@@ -4,7 +4,8 @@
 // is longer), a takes out what of d points along c, and both are rescaled so that the deviation comes closer to that of
 // c, and shortened where the whole is longer than so many lengths of c. a and b go behind the row of coefficients,
 // where solver.comp reads them. With SIDE the guided prediction of every token, SIDE x SIDE pixels of all channels, or
-// of every line of every channel, gets the length of c's and takes its place; then a is 1, and b 0.
+// of every line of every channel, gets the length of c's, but grows by length_limit at most, and takes its place; then
+// a is 1, and b 0.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -42,23 +43,15 @@ void tokens(const uint image, const float scale) {
                 all += m * m;
                 if (round == 1u) prediction_u1[at + below] = floatBitsToUint(m * factor);
             }
-            factor = sqrt(own / max(all, 1e-37));
+            factor = min(ROW(length_limit), sqrt(own / max(all, 1e-37)));
         }
-    }
-    if (gl_LocalInvocationID.x == 0u) {
-        row_u1[IMAGE_AT(image)] = floatBitsToUint(1.0);
-        row_u1[IMAGE_AT(image) + 1u] = 0u;
     }
 }
 
-void main() {
-    uint image = first_group + gl_WorkGroupID.x;
-    if (SIDE != 0u) {
-        tokens(image, ROW(guidance));
-        return;
-    }
+// a and b of a whole image.
+vec2 whole(const uint image, const float scale) {
     vec2 sum = vec2(0.0), squares = vec2(0.0);
-    float products = 0.0, count = float(channels * columns), scale = ROW(guidance);
+    float products = 0.0, count = float(channels * columns);
     for (uint r = image * channels; r < (image + 1u) * channels; r++) {
         uint at = prediction_offset + prediction_row(r) * prediction_pitch;
         for (uint column = gl_LocalInvocationID.x; column < columns; column += THREADS) {
@@ -81,8 +74,19 @@ void main() {
     products = products / count - sum.x * sum.y;
     float mixed = a * a * squares.x + 2.0 * a * b * products + b * b * squares.y;
     float closer = 1.0 + ROW(rescale) * (sqrt(max(squares.x, 0.0) / max(mixed, 1e-37)) - 1.0);
+    return vec2(scale == 1.0 ? 1.0 : a * closer * shorter, b * closer * shorter);
+}
+
+void main() {
+    uint image = first_group + gl_WorkGroupID.x;
+    float scale = ROW(guidance);
+    vec2 mixed = vec2(1.0, 0.0);
+    if (SIDE != 0u)
+        tokens(image, scale);
+    else
+        mixed = whole(image, scale);
     if (gl_LocalInvocationID.x == 0u) {
-        row_u1[IMAGE_AT(image)] = floatBitsToUint(scale == 1.0 ? 1.0 : a * closer * shorter);
-        row_u1[IMAGE_AT(image) + 1u] = floatBitsToUint(b * closer * shorter);
+        row_u1[IMAGE_AT(image)] = floatBitsToUint(mixed.x);
+        row_u1[IMAGE_AT(image) + 1u] = floatBitsToUint(mixed.y);
     }
 }

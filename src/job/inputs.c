@@ -53,8 +53,9 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     return diti_prompts_write(job->model, &job->env, share->program.plan, &share->program.text, &prompts, err);
 }
 
-static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
+static void diti_inputs_coefficients(const diti_job_request *request, const diti_model_traits *traits, float *table) {
     const dit_guidance *guidance = &request->guidance;
+    bool shortens = request->shape.norms_tokens && traits->shortens_tokens;
     uint32_t i, frame;
     for (i = 0; i < request->schedule.count; i++, table += diti_job_solver_columns(&request->shape)) {
         const diti_step *step = &request->schedule.steps[i];
@@ -88,9 +89,9 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
                 (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
-        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : 3e38f;
+        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : shortens ? 1 : 3e38f;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
-        row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
+        row->guided_channels = traits->guided_channels ? (float)traits->guided_channels : 65536.0f;
         for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
             const diti_frame_step *own = &request->frame_steps[(size_t)i * request->shape.latent_frames + frame];
             float *out = table + DITI_COEFFICIENTS + 2 * (size_t)request->shape.image_count + 3 * (size_t)frame;
@@ -118,7 +119,7 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
         scales[i] = request->schedule.steps[i].input;
     }
     share->program.step.guidance = request->guidance.distilled;
-    diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
+    diti_inputs_coefficients(request, &job->model->transformer->traits, table);
     for (i = 0; i < count && request->guidance.low_scale > 0; i++)
         if (diti_job_is_low(job, i)) ((diti_solver_row *)(table + i * columns))->guidance = request->guidance.low_scale;
     result = job->model->transformer->family->write_inputs(job->model->transformer, share->program.plan,

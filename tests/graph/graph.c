@@ -294,7 +294,8 @@ static void host_guide(const solver_run *run, const solver_case *c, int step, in
     *a *= mean, *b *= mean;
 }
 
-/* A factor that makes the guided prediction of element i's token, or of the line, as long as the conditional one. */
+/* A factor that makes the guided prediction of element i's token, or of the line, as long as the conditional one, but
+   grow no more than it may. */
 static double host_length(const solver_run *run, const solver_case *c, int step, int i) {
     int width = (int)solver_width(c), side = (int)c->side, image = i / (CHANNELS * PIXELS) * CHANNELS * PIXELS;
     double own = 0, all = 0;
@@ -308,7 +309,7 @@ static double host_length(const solver_run *run, const solver_case *c, int step,
         own += v * v;
         all += pow(u + run->table[step].row.guidance * (v - u), 2);
     }
-    return sqrt(own / all);
+    return fmin((double)run->table[step].row.length_limit, sqrt(own / all));
 }
 
 static double host_guided(const solver_run *run, const solver_case *c, int step, int i) {
