@@ -127,6 +127,7 @@ static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *sh
         out->before = chat->before;
         out->after = chat->after;
         out->keeps_after = (chat->rules & DITI_CHAT_KEEPS_AFTER) != 0;
+        out->spells_quotes = (chat->rules & DITI_CHAT_SPELLS_QUOTES) != 0;
     }
     if (shown) {
         result = diti_prompt_before(env, chat, shape, &before, err);

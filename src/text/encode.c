@@ -71,13 +71,20 @@ static dit_result diti_encode_add(diti_encode_run *run, const char *text, size_t
     return DIT_OK;
 }
 
-static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *prompt, const char *before,
-                                  const char *after, dit_error *err) {
-    size_t i;
+/* begins: bytes of the prompt that begin tokens of their own; NULL: none does, and all is one with the text around it.
+ */
+static dit_result diti_encode_all(diti_encode_run *run, const diti_prompt *prompt, const bool *begins,
+                                  const char *before, const char *after, dit_error *err) {
+    size_t i, at, next;
     DITI_TRY(diti_encode_add(run, before, strlen(before), 1, err));
     for (i = 0; i < prompt->count; i++) {
         const diti_prompt_part *part = &prompt->parts[i];
-        DITI_TRY(diti_encode_add(run, prompt->text + part->first, part->length, part->weight, err));
+        size_t end = part->first + part->length;
+        for (at = part->first; at < end; at = next) {
+            if (begins && begins[at]) DITI_TRY(diti_encode_flush(run, err));
+            for (next = begins ? at + 1 : end; next < end && !begins[next];) next++;
+            DITI_TRY(diti_encode_add(run, prompt->text + at, next - at, part->weight, err));
+        }
     }
     DITI_TRY(diti_encode_add(run, after, strlen(after), 1, err));
     return diti_encode_flush(run, err);
@@ -89,6 +96,7 @@ static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti
     const char *before = tokens->before ? tokens->before : "", *after = tokens->after ? tokens->after : "", *apart = "";
     diti_encode_run run = DITI_ZERO;
     uint32_t kept = 0;
+    bool *begins = NULL;
     dit_result result;
     if (tokens->keeps_after) {
         apart = after;
@@ -101,13 +109,16 @@ static dit_result diti_encode_around(const diti_tokenizer *tokenizer, const diti
     run.tokenizer = tokenizer;
     run.sink = sink;
     run.text = (char *)diti_alloc(&tokenizer->env, strlen(before) + prompt->size + strlen(after) + 1);
-    if (!run.text) return diti_fail_memory(err, "the prompt");
+    if (tokens->spells_quotes) begins = (bool *)diti_alloc_array(&tokenizer->env, prompt->size + 1, sizeof *begins);
+    result = run.text && (begins || !tokens->spells_quotes) ? DIT_OK : diti_fail_memory(err, "the prompt");
+    if (result >= 0 && begins) diti_quotes_find(prompt->text, prompt->size, begins);
     sink->room -= kept;
-    result = diti_encode_all(&run, prompt, before, after, err);
+    if (result >= 0) result = diti_encode_all(&run, prompt, begins, before, after, err);
     sink->room += kept;
     sink->weight = 1;
     if (result >= 0) result = diti_tokenizer_encode_part(tokenizer, apart, strlen(apart), sink, err);
     diti_free(&tokenizer->env, run.text);
+    diti_free(&tokenizer->env, begins);
     return result;
 }
 

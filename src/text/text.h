@@ -26,7 +26,8 @@ enum { /* diti_chat.rules */
        DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
        DITI_CHAT_PLAIN_GUIDES =
            8, /* a negative prompt has no text around it, nor has an empty one that is made a blob */
-       DITI_CHAT_PADS_BEFORE = 16 /* padding stands in front of the text and attends nothing; with `padded` */
+       DITI_CHAT_PADS_BEFORE = 16, /* padding stands in front of the text and attends nothing; with `padded` */
+       DITI_CHAT_SPELLS_QUOTES = 32 /* diti_tokens.spells_quotes */
 };
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */

@@ -144,6 +144,7 @@ typedef struct diti_tokens {
     float *weights;             /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
     const char *before, *after; /* text around the prompt, which weighs 1; NULL: none */
     bool keeps_after;           /* a prompt that does not fit is cut before `after`, whose tokens are made apart */
+    bool spells_quotes;         /* quoted text becomes tokens sign by sign (quotes.c), and all apart from `before` */
     uint32_t capacity;          /* entries that ids and weights have room for */
     uint32_t count;             /* ids before the padding */
     uint32_t lost;              /* tokens that did not fit */
@@ -246,4 +247,9 @@ DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text,
 /* Names the first sign that is text here and more to A1111's web UI: "BREAK", "[a:b:0.5]" or "[a|b]"; NULL: none. */
 DIT_INTERNAL const char *diti_prompt_unread(const char *text);
 DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
+
+/* --- quoted text, as LongCat-Image's pipeline finds it (quotes.c, docs/models.md 6.6) --- */
+/* begins[i] becomes whether byte i begins a run that becomes tokens by itself: each sign of quoted text, with the marks
+   around it, and what follows. */
+DIT_INTERNAL void diti_quotes_find(const char *text, size_t length, bool *begins);
 #endif

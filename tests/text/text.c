@@ -628,6 +628,43 @@ static void test_chats(const diti_env *env) {
     diti_tokenizer_free(qwen);
 }
 
+/* Quoted text as LongCat-Image's pipeline makes tokens of it, with transformers' tokenizer. */
+static void test_quotes(const diti_env *env) {
+    static const char *const prompts[][2] = {
+        {"a sign 'Hello World' here", "64 267 765 220 6 39 68 75 75 78 220 54 78 81 75 67 6 339 441"},
+        {"it's \"on\" the door", "278 382 220 1 78 77 1 263 471 268"},
+        {"say \"hi 'there'", "82 628 453 71 72 220 6 83 71 68 81 68 6"},
+        {"\xe2\x80\x98 a \xe2\x80\x98"
+         "bc\xe2\x80\x99 d",
+         "158 222 246 258 220 158 222 246 65 66 158 222 247 298"},
+        {"\xe2\x80\x9c\xe4\xbd\xa0\xe5\xa5\xbd\xe2\x80\x9d", "158 222 250 160 121 254 161 98 121 158 222 251"},
+        {"'tis John's house", "6 83 72 82 220 41 78 71 77 6 82 220 71 78 84 82 68"},
+        {"rock'n'roll 'n'", "291 66 74 6 77 6 81 78 75 75 220 6 77 6"},
+        {"'' x", "6 6 220 87"},
+        {"a 'b' 'c'", "64 220 6 65 6 220 6 66 6"},
+        {"don't 'don't' \"x", "67 265 816 220 6 67 78 77 6 83 6 453 87"},
+        {" plain", "284 75 324"},
+        {"", ""}};
+    diti_tokenizer *qwen = load_file(env, QWEN "/tokenizer.json");
+    diti_tokens around = DITI_ZERO;
+    float weights[1];
+    size_t i;
+    if (!qwen) return;
+    around.before = around.after = "";
+    around.capacity = 40;
+    around.spells_quotes = true;
+    for (i = 0; i < DITI_COUNT(prompts); i++) check_chat(qwen, &around, prompts[i][0], prompts[i][1], 0);
+    around.capacity = 5;
+    check_chat(qwen, &around, "a 'bcd' e", "64 220 6 65 66", 3);
+    around.capacity = 40;
+    around.before = "t"; /* "th" and "he" are pieces */
+    check_chat(qwen, &around, "he", "83 71 68", 0);
+    check_chat(qwen, &around, "'he'", "83 6 71 68 6", 0);
+    around.weights = weights; /* a quotation goes on where the weight changes */
+    check_chat(qwen, &around, "a 'b(he:1.5)' he", "83 64 220 6 65 71:1.5 68:1.5 6 339 68", 0);
+    diti_tokenizer_free(qwen);
+}
+
 /* States by number, from the end, and at the same fractions of another number of layers. */
 static void test_taps(void) {
     static const struct {
@@ -1038,6 +1075,7 @@ int main(void) {
     test_words_refused(&env);
     test_capitals(&env);
     test_chats(&env);
+    test_quotes(&env);
     test_taps();
     test_language_gguf(&env);
     test_hostile_words(&env);
