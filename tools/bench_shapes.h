@@ -107,6 +107,7 @@ static const shape shapes[] = {
     {"qwen-image-21", 4096, 32, 12288, 1, 4096, 0, 64, 64, DITI_QKV_RMS, true, {{LAYER_GATED, 32}}},
     {"ernie-image", 4096, 32, 12288, 1, 4096, 0, 128, 128, DITI_QKV_RMS, true, {{LAYER_GATED, 36}}},
     {"chroma", 3072, 24, 12288, 1, 4096, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 19}, {LAYER_SINGLE, 38}}},
+    {"longcat", 3072, 24, 12288, 1, 4096, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 10}, {LAYER_SINGLE, 20}}},
     /* The blocks that image and text have of their own count as joint ones. */
     {"flux3-klein", 3072, 24, 9216, 1, 4096, 512, 128, 128, DITI_QKV_RMS, true, {{LAYER_SINGLE_GATED, 33}}},
     {"hunyuandit",

@@ -50,6 +50,7 @@ DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
 
 DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens) {
     uint32_t unit = encoder->chat ? encoder->chat->unit : 0, rows = tokens + encoder->padding;
+    if (encoder->chat && encoder->chat->padded) return encoder->tokens;
     if (unit) rows = (rows + unit - 1) / unit * unit;
     return rows > tokens && rows > encoder->tokens ? encoder->tokens : rows;
 }

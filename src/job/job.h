@@ -600,7 +600,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
-/* Rows that a prompt of so many tokens has, with the padding that is part of its text (diti_chat.unit, or
+/* Rows that a prompt of so many tokens has, with the padding that is part of its text (diti_chat.padded or unit, or
    diti_model_traits.padding_rows). */
 DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens);
 /* The encoder makes no text, but what the encoder behind it reads. */

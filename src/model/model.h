@@ -68,7 +68,7 @@ typedef struct diti_model_traits {
     uint32_t class_count; /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;   /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
     bool norms_tokens;    /* the guided prediction of each token gets the length of the conditional one */
-    bool shortens_tokens; /* of these the ones that are longer alone, where no picture is referred to */
+    bool shortens_tokens; /* longer ones alone get that length, where no picture is referred to */
     bool norms_lines;     /* each line of each channel gets the length of the conditional one, in place of each token */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */

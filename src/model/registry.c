@@ -18,6 +18,7 @@ DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_flux3_family(void);
 DIT_INTERNAL const diti_family *diti_chroma_family(void);
+DIT_INTERNAL const diti_family *diti_longcat_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
@@ -58,6 +59,11 @@ static const diti_family_row diti_families[] = {
     {diti_chroma_family, "Chroma", NULL},
 #else
     {NULL, "Chroma", "DIT_NO_CHROMA"},
+#endif
+#ifndef DIT_NO_LONGCAT
+    {diti_longcat_family, "LongCat-Image", NULL},
+#else
+    {NULL, "LongCat-Image", "DIT_NO_LONGCAT"},
 #endif
 #ifndef DIT_NO_SD3
     {diti_sd3_family, "SD3", NULL},

@@ -38,7 +38,7 @@ typedef struct diti_chat {
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
-    bool padded;                /* padding up to `tokens` is part of the text, too */
+    bool padded;                /* padding up to `tokens`, beside those of pictures, is part of the text, too */
     uint32_t rules;             /* any of the enum above */
     diti_taps taps;
     uint32_t

@@ -29,6 +29,7 @@
 #include "model/flux2.c"
 #include "model/flux3.c"
 #include "model/chroma.c"
+#include "model/longcat.c"
 #include "model/qwenimage.c"
 #include "model/qwenimage21.c"
 #include "model/lumina2.c"
@@ -57,6 +58,7 @@
 #include "golden_hunyuanvideo.h"
 #include "golden_kontext.h"
 #include "golden_krea2.h"
+#include "golden_longcat.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
 #include "golden_calls.h"
@@ -98,6 +100,7 @@ static const golden_family families[] = {
     {"Open-Sora's programs", golden_is_sora, golden_run_sora},
     {"FLUX.3", golden_is_flux3, golden_run_flux3},
     {"Chroma", golden_is_chroma, golden_run_chroma},
+    {"LongCat-Image", golden_is_longcat, golden_run_longcat},
     {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
@@ -185,6 +188,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_flux2_klein",
     "tests/fixtures/pipe_flux3",
     "tests/fixtures/pipe_chroma",
+    "tests/fixtures/pipe_longcat",
     "tests/fixtures/qwen3_text_gguf",
     "tests/fixtures/qwen2_text",
     "tests/fixtures/gemma2_text",

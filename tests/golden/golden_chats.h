@@ -7,21 +7,23 @@
 /* A repository without transformer and autoencoder, whose tokenizer allows fewer tokens: recorded calls had
    max_sequence_length of their own. */
 typedef struct golden_asked {
-    const char *path;
+    const char *path, *language; /* language: the fixture that has the language model; NULL: the folder */
     char file[1024];
     char *config;
 } golden_asked;
 
 static inline dit_result golden_asked_open(const char *member, dit_source *out, void *user) {
     golden_asked *asked = (golden_asked *)user;
-    if (!strncmp(member, "transformer", 11) || !strncmp(member, "vae", 3) || !golden_has(asked->path, member))
+    bool language = asked->language && (!strncmp(member, "text_encoder", 12) || !strncmp(member, "tokenizer", 9));
+    const char *path = language ? asked->language : asked->path;
+    if (!strncmp(member, "transformer", 11) || !strncmp(member, "vae", 3) || !golden_has(path, member))
         return DIT_ERROR_IO;
     if (asked->config && strstr(member, "tokenizer_config.json")) {
         out->data = asked->config;
         out->size = strlen(asked->config);
         return DIT_OK;
     }
-    golden_join(asked->file, sizeof asked->file, asked->path, member);
+    golden_join(asked->file, sizeof asked->file, path, member);
     out->path = asked->file;
     return DIT_OK;
 }
@@ -29,25 +31,30 @@ static inline dit_result golden_asked_open(const char *member, dit_source *out, 
 typedef struct golden_asked_case {
     const char *folder, *prompt, *embeds;
     uint32_t tokens; /* max_sequence_length; 0: the pipeline's own */
-    const char *mask;
+    const char *mask, *language;
 } golden_asked_case;
+#define GOLDEN_SIGN                                                                                                    \
+    "a sign that says 'Hello World' and \"it's me\" on \xe2\x80\x9c\xe4\xbd\xa0\xe5\xa5\xbd\xe2\x80\x9d street, "      \
+    "highly detailed"
 #define GOLDEN_ASTRONAUT "a photo of an astronaut riding a horse on mars, highly detailed"
 static const golden_asked_case golden_asked_cases[] = {
-    {"pipe_zimage", GOLDEN_ASTRONAUT, "turbo.prompt_embeds.0", 96, NULL},
-    {"pipe_zimage", "blurry, low quality", "base.negative_prompt_embeds.0", 96, NULL},
-    {"pipe_flux2_klein", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 48, NULL},
-    {"pipe_flux2_klein", "", "base.negative_prompt_embeds", 48, NULL},
-    {"flux2_dev_text", GOLDEN_ASTRONAUT, "long.prompt_embeds", 224, NULL},
-    {"flux2_dev_text", "", "empty.prompt_embeds", 224, NULL},
-    {"pipe_qwenimage", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 0, NULL},
-    {"pipe_qwenimage", "blurry, low quality", "t2i.negative_prompt_embeds", 0, NULL},
-    {"pipe_qwenimage21", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 0, NULL},
-    {"pipe_krea2", GOLDEN_ASTRONAUT, "turbo.prompt_hidden", 32, "turbo.prompt_mask"},
-    {"pipe_krea2", "blurry, low quality", "raw_cfg.negative_prompt_hidden", 32, "raw_cfg.negative_prompt_mask"},
-    {"pipe_ernie", GOLDEN_ASTRONAUT, "turbo.prompt_embeds", 0, NULL},
-    {"pipe_ernie", "", "empty.prompt_embeds", 0, NULL},
-    {"pipe_anima", GOLDEN_ASTRONAUT, "cond.source_hidden_states", 0, NULL},
-    {"pipe_anima", "blurry, low quality", "uncond.source_hidden_states", 0, NULL},
+    {"pipe_zimage", GOLDEN_ASTRONAUT, "turbo.prompt_embeds.0", 96, NULL, NULL},
+    {"pipe_zimage", "blurry, low quality", "base.negative_prompt_embeds.0", 96, NULL, NULL},
+    {"pipe_flux2_klein", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 48, NULL, NULL},
+    {"pipe_flux2_klein", "", "base.negative_prompt_embeds", 48, NULL, NULL},
+    {"flux2_dev_text", GOLDEN_ASTRONAUT, "long.prompt_embeds", 224, NULL, NULL},
+    {"flux2_dev_text", "", "empty.prompt_embeds", 224, NULL, NULL},
+    {"pipe_qwenimage", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 0, NULL, NULL},
+    {"pipe_qwenimage", "blurry, low quality", "t2i.negative_prompt_embeds", 0, NULL, NULL},
+    {"pipe_qwenimage21", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 0, NULL, NULL},
+    {"pipe_krea2", GOLDEN_ASTRONAUT, "turbo.prompt_hidden", 32, "turbo.prompt_mask", NULL},
+    {"pipe_krea2", "blurry, low quality", "raw_cfg.negative_prompt_hidden", 32, "raw_cfg.negative_prompt_mask", NULL},
+    {"pipe_anima", GOLDEN_ASTRONAUT, "cond.source_hidden_states", 0, NULL, NULL},
+    {"pipe_anima", "blurry, low quality", "uncond.source_hidden_states", 0, NULL, NULL},
+    {"pipe_longcat", GOLDEN_SIGN, "t2i.prompt_embeds", 0, NULL, "tests/fixtures/pipe_qwenimage"},
+    {"pipe_longcat", "", "t2i.negative_prompt_embeds", 0, NULL, "tests/fixtures/pipe_qwenimage"},
+    {"pipe_ernie", GOLDEN_ASTRONAUT, "turbo.prompt_embeds", 0, NULL, NULL},
+    {"pipe_ernie", "", "empty.prompt_embeds", 0, NULL, NULL},
 };
 
 static inline bool golden_is_chats(const golden_folder *folder) {
@@ -112,6 +119,7 @@ static inline void golden_asked_load(golden *g, const golden_folder *folder, con
     size_t size;
     golden_join(path, sizeof path, folder->path, "tokenizer/tokenizer_config.json");
     source.path = folder->path;
+    source.language = asked->language;
     if (asked->tokens) source.config = test_read_file(path, &size);
     at = source.config ? strstr(source.config, most) : NULL;
     diti_format(instead, sizeof instead, "\"model_max_length\": %-6u", asked->tokens);

@@ -127,12 +127,15 @@ static const char *const golden_double_block[][2] = {
     {"ff.net.2", "img_mlp.2"},
     {"ff_context.net.0.proj", "txt_mlp.0"},
     {"ff_context.net.2", "txt_mlp.2"},
+    {"norm1.linear", "img_mod.lin"},
+    {"norm1_context.linear", "txt_mod.lin"},
 };
 static const golden_joined golden_double_joins[] = {
     {{"attn.to_q.", "attn.to_k.", "attn.to_v."}, "img_attn.qkv."},
     {{"attn.add_q_proj.", "attn.add_k_proj.", "attn.add_v_proj."}, "txt_attn.qkv."}};
 static const char *const golden_single_block[][2] = {{"attn.norm_q.weight", "norm.query_norm.scale"},
                                                      {"attn.norm_k.weight", "norm.key_norm.scale"},
+                                                     {".norm.linear", ".modulation.lin"},
                                                      {"proj_out", "linear2"}};
 static const golden_joined golden_single_joins[] = {
     {{"attn.to_q.", "attn.to_k.", "attn.to_v.", "proj_mlp."}, "linear1."}};
@@ -148,6 +151,20 @@ static const golden_table golden_chroma_names[] = {
     GOLDEN_PLAIN_TABLE("distilled_guidance_layer.norms.", "distilled_guidance_layer.norms.", golden_guidance_norm),
     GOLDEN_PLAIN_TABLE("distilled_guidance_layer.", "distilled_guidance_layer.", golden_chroma_ends),
     GOLDEN_PLAIN_TABLE("", "", golden_chroma_other)};
+
+/* --- LongCat-Image, which has FLUX.1's blocks with their modulation, too --- */
+static const char *const golden_stream_other[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {"time_embed.timestep_embedder.linear_1", "time_in.in_layer"},
+    {"time_embed.timestep_embedder.linear_2", "time_in.out_layer"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"},
+    {"proj_out", "final_layer.linear"},
+};
+static const golden_table golden_longcat_names[] = {
+    GOLDEN_TABLE("transformer_blocks.", "double_blocks.", golden_double_block, golden_double_joins),
+    GOLDEN_TABLE("single_transformer_blocks.", "single_blocks.", golden_single_block, golden_single_joins),
+    GOLDEN_PLAIN_TABLE("", "", golden_stream_other)};
 
 /* --- FLUX.3 --- */
 static const char *const golden_flux3_block[][2] = {
@@ -241,6 +258,9 @@ static const golden_original golden_originals[] = {
     {"pipe_anima", "model.diffusion_model.", golden_anima_names, DITI_COUNT(golden_anima_names), NULL, false},
     {"pipe_chroma", "", golden_chroma_names, DITI_COUNT(golden_chroma_names), NULL, false},
     {"pipe_chroma", "model.diffusion_model.", golden_chroma_names, DITI_COUNT(golden_chroma_names), NULL, true},
+    {"pipe_longcat", "", golden_longcat_names, DITI_COUNT(golden_longcat_names), "norm_out.linear.", false},
+    {"pipe_longcat", "model.diffusion_model.", golden_longcat_names, DITI_COUNT(golden_longcat_names),
+     "norm_out.linear.", true},
     {"pipe_flux3", "", golden_flux3_names, DITI_COUNT(golden_flux3_names), "norm_out.linear.", false},
     {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
     {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},

@@ -20,6 +20,7 @@
 #define DIT_NO_FLUX2
 #define DIT_NO_FLUX3
 #define DIT_NO_CHROMA
+#define DIT_NO_LONGCAT
 #define DIT_NO_QWENIMAGE
 #define DIT_NO_LUMINA2
 #define DIT_NO_SANA
@@ -119,6 +120,7 @@ int main(void) {
     check_model("tests/fixtures/pipe_flux2_klein", "DIT_NO_FLUX2");
     check_model("tests/fixtures/pipe_flux3", "DIT_NO_FLUX3");
     check_model("tests/fixtures/pipe_chroma", "DIT_NO_CHROMA");
+    check_model("tests/fixtures/pipe_longcat", "DIT_NO_LONGCAT");
     check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/lumina2", "DIT_NO_LUMINA2");
     check_model("tests/fixtures/sana", "DIT_NO_SANA");

@@ -431,6 +431,13 @@ static const row table[] = {
     {"ernie12", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
     {"ernie12", "tensor3", "3", 7, 5, 1, NULL, NULL, EXACT},
     UNEQUAL("ernie12"),
+    {"longcat", "cfg2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"longcat", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"longcat", "cfg2,ring2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"longcat", "tensor3", "3", 7, 5, 2, NULL, NULL, EXACT},
+    {"longcat", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"longcat", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"longcat", "pipefusion2", "2", 7, 5, 1, "look at whole pictures", NULL, STALE},
     {"flux3", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
@@ -763,7 +770,8 @@ static bool has_forms(void) {
     return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
            !diti_equal(family, "qwenimage21") && !diti_equal(family, "sana") && !diti_equal(family, "lumina2") &&
            !diti_equal(family, "krea2") && !diti_equal(family, "chroma") && !diti_equal(family, "flux3") &&
-           !diti_equal(family, "ernie");
+           !diti_equal(family, "ernie") &&
+           !diti_equal(family, "longcat");
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

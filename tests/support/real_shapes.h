@@ -328,6 +328,16 @@ static inline void real_flux_single(real_file *file, uint64_t width, uint32_t i)
                 i, "");
 }
 
+static inline void real_flux_modulation(real_file *file, uint64_t width, uint32_t i, bool single) {
+    if (single) {
+        real_layer(file, 3 * width, width, "single_transformer_blocks.%u.norm.linear",
+                   "single_blocks.%u.modulation.lin", i);
+        return;
+    }
+    real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1.linear", "double_blocks.%u.img_mod.lin", i);
+    real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1_context.linear", "double_blocks.%u.txt_mod.lin", i);
+}
+
 static inline void real_flux(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles, bool guided) {
     uint32_t i;
     real_layer(file, width, 64, "x_embedder", "img_in", 0);
@@ -336,14 +346,11 @@ static inline void real_flux(real_file *file, uint64_t width, uint32_t doubles, 
     if (guided) real_flux_embedder(file, width, 256, "guidance_embedder", "guidance_in");
     real_flux_embedder(file, width, 768, "text_embedder", "vector_in");
     for (i = 0; i < doubles; i++) {
-        real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1.linear", "double_blocks.%u.img_mod.lin", i);
-        real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1_context.linear", "double_blocks.%u.txt_mod.lin",
-                   i);
+        real_flux_modulation(file, width, i, false);
         real_flux_double(file, width, i);
     }
     for (i = 0; i < singles; i++) {
-        real_layer(file, 3 * width, width, "single_transformer_blocks.%u.norm.linear",
-                   "single_blocks.%u.modulation.lin", i);
+        real_flux_modulation(file, width, i, true);
         real_flux_single(file, width, i);
     }
     real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
@@ -472,6 +479,25 @@ static inline void real_chroma(real_file *file, uint64_t width, uint32_t doubles
     real_layer(file, width, hidden, "distilled_guidance_layer.out_proj", "distilled_guidance_layer.out_proj", 0);
     for (i = 0; i < doubles; i++) real_flux_double(file, width, i);
     for (i = 0; i < singles; i++) real_flux_single(file, width, i);
+    real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* LongCat-Image: FLUX.1 without pooled text. */
+static inline void real_longcat(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles) {
+    uint32_t i;
+    real_layer(file, width, 64, "x_embedder", "img_in", 0);
+    real_layer(file, width, 3584, "context_embedder", "txt_in", 0);
+    real_layer(file, width, 256, "time_embed.timestep_embedder.linear_1", "time_in.in_layer", 0);
+    real_layer(file, width, width, "time_embed.timestep_embedder.linear_2", "time_in.out_layer", 0);
+    for (i = 0; i < doubles; i++) {
+        real_flux_modulation(file, width, i, false);
+        real_flux_double(file, width, i);
+    }
+    for (i = 0; i < singles; i++) {
+        real_flux_modulation(file, width, i, true);
+        real_flux_single(file, width, i);
+    }
+    real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
     real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
 }
 
@@ -1436,6 +1462,7 @@ static inline void published_sd35_large(real_file *file) { real_sd3(file, 38, 19
 static inline void published_flux_schnell(real_file *file) { real_flux(file, 3072, 19, 38, false); }
 static inline void published_flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
 static inline void published_chroma(real_file *file) { real_chroma(file, 3072, 19, 38, 5120); }
+static inline void published_longcat(real_file *file) { real_longcat(file, 3072, 10, 20); }
 static inline void published_zimage(real_file *file) { real_zimage(file, 3840, 2, 30); }
 static inline void published_klein_4b(real_file *file) { real_flux2(file, 3072, 5, 20, 7680, false); }
 static inline void published_klein_9b(real_file *file) { real_flux2(file, 4096, 8, 24, 12288, false); }

@@ -307,6 +307,8 @@ static const planted rows[] = {
      "step 1, block 1, attention out: relative L2 ", "pipe_anima/vae"},
     {"pipe_chroma/transformer", "diffusion_pytorch_model.safetensors", "single_transformer_blocks.1.proj_out.weight",
      SMALL, "step 1, single block 1, out: relative L2 ", "pipe_flux/vae"},
+    {"pipe_longcat/transformer", "diffusion_pytorch_model.safetensors", "single_transformer_blocks.1.proj_out.weight",
+     SMALL, "step 1, single block 1, out: relative L2 ", "pipe_flux/vae"},
     {"pipe_flux3/transformer", "diffusion_pytorch_model.safetensors",
      "single_transformer_blocks.1.attn.to_out.0.weight", SMALL, "step 1, single block 1, attention out: relative L2 ",
      "pipe_flux2_klein/vae"},

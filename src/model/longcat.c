@@ -1,0 +1,353 @@
+/* LongCat-Image: docs/models.md 3.26. Original:
+   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_longcat_image.py
+
+   FLUX.1's blocks, modulated by the timestep alone. All tokens stand on one diagonal of places: the text's at its
+   beginning, the image's grid behind its 512 rows, and each kind of tokens in a plane of its own. */
+#include "model/model.h"
+#include "text/text.h"
+
+#define DITI_LONGCAT_MAX_BLOCKS 256u /* most blocks of both kinds */
+#define DITI_LONGCAT_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_longcat_config {
+    uint32_t doubles, singles, heads, head_dim, width; /* width: D */
+    uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text;                                     /* columns of the text encoder's output */
+    uint32_t axes[DITI_LONGCAT_AXES];                  /* channels of a head that rotate with each coordinate */
+} diti_longcat_config;
+
+/* ---- key table: names asked for here are diffusers'; single files and GGUF have FLUX.1's original ones ---- */
+
+static const char *const diti_longcat_keys[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {"time_embed.timestep_embedder.linear_1", "time_in.in_layer"},
+    {"time_embed.timestep_embedder.linear_2", "time_in.out_layer"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_longcat_double_keys[][2] = {
+    {"norm1.linear", "img_mod.lin"},
+    {"norm1_context.linear", "txt_mod.lin"},
+    DITI_DOUBLE_KEYS,
+};
+static const char *const diti_longcat_single_keys[][2] = {
+    {"norm.linear", "modulation.lin"},
+    DITI_SINGLE_KEYS,
+};
+
+static const diti_key_table diti_longcat_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_longcat_double_keys, DITI_COUNT(diti_longcat_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_longcat_single_keys, DITI_COUNT(diti_longcat_single_keys)},
+    {NULL, NULL, diti_longcat_keys, DITI_COUNT(diti_longcat_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_longcat {
+    diti_transformer base;
+    diti_longcat_config config;
+    diti_layer patch, text; /* [D, 4 * channels], [D, text] */
+    diti_embedder time;     /* [D, 256], [D, D] */
+    diti_double_block *doubles;
+    diti_single_block *singles;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_longcat;
+
+static const diti_longcat *diti_longcat_of(const diti_transformer *transformer) {
+    return (const diti_longcat *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_longcat_check(const diti_loader *loader, const diti_longcat_config *config, uint32_t in,
+                                     uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->width || !config->text || !in || !out || !config->head_dim)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a LongCat-Image transformer without %s: the file is incomplete", file,
+                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+                         : !config->text                      ? "context_embedder (txt_in)"
+                         : !config->head_dim                  ? "norms of queries"
+                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->doubles + config->singles > DITI_LONGCAT_MAX_BLOCKS)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a LongCat-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes "
+                         "%u columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)in, (unsigned)out);
+    return DIT_OK;
+}
+
+static dit_result diti_longcat_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                    dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_longcat_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_longcat_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_longcat_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_longcat_config *config = &((diti_longcat *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
+    DITI_TRY(diti_longcat_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "LongCat-Image", "axes_dims_rope", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_LONGCAT_AXES, config->axes, err);
+}
+
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_LONGCAT_CAPTION                                                                                           \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "As an image captioning expert, generate a descriptive text prompt based on an image content, suitable for input " \
+    "to a text-to-image model.<|im_end|>\n" DITI_CHAT_USER
+
+/* The text behind a prompt would stand behind its padding, where nothing reads it. */
+static const diti_chat diti_longcat_chats[] = {
+    {"LongCatImagePipeline",
+     DITI_LONGCAT_CAPTION,
+     "",
+     NULL,
+     DITI_LONGCAT_CAPTION,
+     "",
+     512,
+     true,
+     DITI_CHAT_SPELLS_QUOTES,
+     {1, 0, {-1}, false},
+     512},
+    DITI_CHATS_END,
+};
+
+/* ---- loading ---- */
+
+static void diti_longcat_load_weights(diti_loader *loader, diti_longcat *model) {
+    const diti_longcat_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_embed.timestep_embedder");
+    for (i = 0; i < config->doubles; i++)
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, true);
+    for (i = 0; i < config->singles; i++)
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, true);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_longcat_set_traits(diti_longcat *model) {
+    const diti_longcat_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = &diti_longcat_chats[0];
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
+                        "\"use_dynamic_shifting\":true}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 4.5f;
+    traits->norms_tokens = traits->shortens_tokens = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_longcat_load(diti_component *component, diti_loader *loader) {
+    diti_longcat *model = (diti_longcat *)(void *)component;
+    const diti_longcat_config *config = &model->config;
+    model->doubles =
+        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
+    diti_longcat_load_weights(loader, model);
+    diti_longcat_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_longcat_state {       /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    uint32_t table_items;
+    diti_text_order order;
+    diti_tensor text; /* F32 [prompts * text rows, D] */
+    diti_joint_modulation modulation;
+} diti_longcat_state;
+
+static diti_longcat_state *diti_longcat_state_of(const diti_step_desc *step) {
+    return (diti_longcat_state *)step->family;
+}
+
+/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
+static diti_tensor diti_longcat_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_longcat *model = diti_longcat_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers)
+        return diti_stream_modulation(p, active, model->doubles, model->singles, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* The text's rows in their places, F32 [prompts * text rows, D]; rows that no text fills are those of zeros. */
+static diti_tensor diti_longcat_text(const diti_pass *p) {
+    const diti_longcat *model = diti_longcat_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->step->text), columns = model->config.text;
+    diti_tensor text = diti_tensor_new(graph, DITI_F32, rows + 1, columns, "text");
+    diti_copy(graph, diti_tensor_view(graph, p->step->text, 0, rows, 0, columns),
+              diti_tensor_view(graph, text, 0, rows, 0, columns), "text");
+    diti_fill_zeros(graph, diti_tensor_view(graph, text, rows, 1, 0, columns));
+    text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    return diti_text_order_rows(p, &diti_longcat_state_of(p->step)->order, text);
+}
+
+static void diti_longcat_prepare(diti_pass *p) {
+    const diti_longcat *model = diti_longcat_of(p->model);
+    const diti_longcat_config *config = &model->config;
+    const diti_step_desc *step = p->step;
+    diti_graph *graph = p->graph;
+    uint32_t rows = step->text_batch * (step->text_tokens + step->height / 2 * (step->width / 2));
+    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
+    diti_longcat_state *state = diti_longcat_state_of(step);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    state->modulation.active = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "time_silu");
+    state->modulation.shared = true;
+    diti_joint_prepare(p, &state->modulation, columns, diti_longcat_modulation);
+    state->text = diti_longcat_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* Rows of an item behind its text. */
+static uint32_t diti_longcat_image(const diti_step_desc *step) { return step->height / 2 * (step->width / 2); }
+
+/* The image begins behind all places of a prompt, however many a given text has. */
+static void diti_longcat_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                               float *cosines, float *sines) {
+    const diti_longcat_config *config = &diti_longcat_of(transformer)->config;
+    uint32_t half = config->head_dim / 2, texts = step->text_tokens, row, columns = step->width / 2;
+    uint32_t rows = texts + diti_longcat_image(step), pad = texts - diti_text_order_length(step, prompt, 1);
+    uint32_t behind = diti_longcat_chats[0].tokens;
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_LONGCAT_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        if (row >= texts) {
+            position[0] = 1;
+            position[1] = (int32_t)(behind + (row - texts) / columns);
+            position[2] = (int32_t)(behind + (row - texts) % columns);
+        } else if (row >= pad) {
+            position[1] = position[2] = (int32_t)(row - pad);
+        }
+        diti_rotate_axes(config->axes, DITI_LONGCAT_AXES, 10000, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_longcat_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                            const diti_step_desc *step, const float *timesteps, dit_error *err) {
+    const diti_longcat *model = diti_longcat_of(transformer);
+    const diti_longcat_state *state = (const diti_longcat_state *)step->family;
+    DITI_TRY(
+        diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, diti_longcat_image(step), err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_longcat_place, err));
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_longcat_begin(diti_pass *p) {
+    diti_longcat_state *state = diti_longcat_state_of(p->step);
+    state->table_items = p->step->text_batch > 1 ? p->items : 0;
+    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
+    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
+    diti_joint_begin(p, &state->modulation);
+}
+
+static diti_tensor diti_longcat_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_longcat_state_of(p->step)->text, &diti_longcat_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_longcat_run_block(diti_pass *p, diti_tensor x) {
+    const diti_longcat *model = diti_longcat_of(p->model);
+    const diti_longcat_state *state = diti_longcat_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_longcat_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->table_items = state->table_items;
+    p->keys = diti_text_order_keys(p, &state->order);
+    diti_stream_block_run(p, model->doubles, model->singles, x);
+    return x;
+}
+
+static diti_tensor diti_longcat_final(diti_pass *p, diti_tensor x) {
+    const diti_longcat *model = diti_longcat_of(p->model);
+    p->modulation.rows = diti_joint_modulation_rows(p, &diti_longcat_state_of(p->step)->modulation,
+                                                    p->model->traits.layers, diti_longcat_modulation);
+    p->modulation.chunks = 0;
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_LONGCAT_PLACE "meituan-longcat/LongCat-Image"
+static const diti_place diti_longcat_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_LONGCAT_PLACE ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_LONGCAT_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_LONGCAT_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_LONGCAT_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_LONGCAT_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_longcat_family(void) {
+    static const diti_family family = {
+        "longcat",
+        "LongCat-Image",
+        {"LongCatImageTransformer2DModel",
+         NULL,
+         {"time_embed.timestep_embedder.linear_1.weight", "transformer_blocks.0.norm1_context.linear.weight",
+          "single_transformer_blocks.0.proj_mlp.weight", NULL},
+         {"img_in.weight", "double_blocks.0.img_mod.lin.weight", "single_blocks.0.linear1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_longcat), diti_longcat_read, diti_longcat_load, NULL},
+        diti_longcat_names,
+        {16, 0.3611f, 0.1159f, false}, /* FLUX.1's */
+        NULL,
+        {"Qwen2.5-VL", NULL, NULL},
+        diti_longcat_chats,
+        diti_longcat_places,
+        sizeof(diti_longcat_state),
+        diti_longcat_prepare,
+        diti_longcat_begin,
+        diti_longcat_embed,
+        diti_longcat_run_block,
+        diti_longcat_final,
+        diti_longcat_write_inputs};
+    return &family;
+}
