@@ -376,7 +376,8 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
         diti_auto_log(model, request);
     }
     for (axis = 0; axis < DITI_SPLIT_AXES && !split->degree[axis]; axis++) split->degree[axis] = 1;
-    why = diti_split_ranks(split) > 1 ? diti_job_unsplit(model, request) : NULL; /* the prompts are known by now */
+    why = diti_split_ranks(split) > 1 ? diti_job_unsplit(model, request) /* the prompts are known by now */
+                                      : diti_job_strips_uneven(model, request);
     if (why)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_job_print_split(&request->shape, name),
                          why);

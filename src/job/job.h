@@ -790,6 +790,8 @@ DIT_INTERNAL dit_result diti_request_keep_pictures(const diti_env *env, diti_job
 DIT_INTERNAL void diti_request_drop_pictures(const diti_env *env, diti_job_request *request);
 /* Says what keeps a job from being split as the request says; NULL: nothing, as far as its prompts are read. */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
+/* Why patches on one device cannot be; NULL: they can, or there are none. */
+DIT_INTERNAL const char *diti_job_strips_uneven(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti_job_request *request,
                                               dit_error *err); /* for PipeFusion, where there are strips */
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */

@@ -469,13 +469,19 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
-/* Whether a prompt leaves rows of its place empty. */
-static bool diti_request_uneven(const diti_job_request *request, uint32_t unit) {
-    uint32_t branch;
+/* Why rows cannot be divided: a prompt leaves rows of its place empty. NULL: none does. */
+static const char *diti_job_uneven(const dit_model *model, const diti_job_request *request) {
+    uint32_t branch, unit = model->transformer->traits.text_unit;
+    if (!unit || model->transformer->traits.prefixes) return NULL;
     for (branch = 0; branch < diti_job_branches(&request->shape); branch++)
         if ((request->lengths[DITI_TEXT_FIRST][branch] + unit - 1) / unit * unit < request->shape.text_rows)
-            return true;
-    return false;
+            return "devices and patches that divide rows need as many rows of text for each prompt: divide by cfg2, "
+                   "tensor or layers alone, or make the prompts as long";
+    return NULL;
+}
+
+DIT_INTERNAL const char *diti_job_strips_uneven(const dit_model *model, const diti_job_request *request) {
+    return diti_strips_used(&request->shape) ? diti_job_uneven(model, request) : NULL;
 }
 
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
@@ -483,7 +489,6 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     const diti_model_traits *traits = &model->transformer->traits;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
     uint32_t texts = request->shape.text_rows ? request->shape.text_rows : model->texts[DITI_TEXT_FIRST].tokens;
-    bool by_rows = ranks > 1 || split->degree[DITI_SPLIT_PIPEFUSION] > 1;
     bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
     if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_strips_used(&request->shape)))
         return "ring and pipefusion move keys of all rows, and models with attention within frames and within positions "
@@ -516,10 +521,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.split.shard && traits->joint && (request->shape.loras || model->low_ranks[0]) && texts < ranks)
         return "shard needs a row of the text on every device where LoRAs or low-rank parts are used; leave shard away, "
                "or make the prompt longer";
-    if (by_rows && traits->text_unit && !traits->prefixes && diti_request_uneven(request, traits->text_unit))
-        return "devices that divide rows need as many rows of text for each prompt: divide by cfg2, tensor or layers "
-               "alone, or make the prompts as long";
-    return NULL;
+    return ranks > 1 ? diti_job_uneven(model, request) : diti_job_strips_uneven(model, request);
 }
 
 static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *out) {

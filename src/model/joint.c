@@ -121,7 +121,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulation_rows(const diti_pass *p, const di
 
 /* ---- texts of unequal length ---- */
 
-/* Devices that divide rows attend all of them: texts fill their places (diti_job_unsplit). */
+/* Devices and patches that divide rows attend all of them: texts fill their places (diti_job_unsplit). */
 static bool diti_text_order_divided(const diti_step_desc *step) {
     return step->axes && (diti_ranks_count(&step->axes->sequence) > 1 || diti_ranks_count(&step->axes->pipefusion) > 1);
 }
@@ -148,7 +148,7 @@ DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_tex
 }
 
 DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order) {
-    if (!order->keys) return 0;
+    if (!order->keys || p->step->kept_kv) return 0;
     return diti_tensor_view(p->graph, order->keys, p->step->first_branch * p->step->batch, p->items, 0,
                             DITI_ITEM_WORDS);
 }

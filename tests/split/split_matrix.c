@@ -420,6 +420,7 @@ static const row table[] = {
     {"chroma", "cfg2,ring2", "4", 7, 5, 1, "rows of text", NULL, EXACT},
     {"chroma", "ulysses3", "3", 7, 5, 1, "rows of text", NULL, EXACT},
     {"chroma", "pipefusion2", "2", 7, 5, 1, "rows of text", NULL, STALE},
+    {"chroma", "pipefusion1:m2w1", "1", 8, 4, 1, "rows of text", NULL, STALE},
     {"ernie", "cfg2", "2", 7, 5, 1, NULL, NULL, EXACT}, /* its prompts have unequal lengths */
     {"ernie", "tensor2", "2", 7, 5, 2, NULL, NULL, EXACT},
     {"ernie", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
