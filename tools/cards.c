@@ -43,6 +43,10 @@ static void gemma2_2b(real_file *file) {
     real_decoder(file, &shape);
 }
 static void umt5_xxl(real_file *file) { real_t5(file, 256384, 4096, 10240, 24, 64); }
+static void qwen3_17b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 151936, 2048, 6144, 28, 16, 8, 128, true, false, false};
+    real_decoder(file, &shape);
+}
 static void qwen3_4b(real_file *file) { qwen3(file, 2560, 9728, 32); }
 static void qwen3_8b(real_file *file) { qwen3(file, 4096, 12288, 32); }
 static void qwen25_7b(real_file *file) {
@@ -245,6 +249,7 @@ static const model models[] = {
      0,
      false,
      NULL},
+    {"ovis-image", "Ovis-Image", published_ovis, {qwen3_17b}, published_vae_16, 1024, 1024, 0, 50, 0, false, NULL},
     {"z-image-turbo",
      "Z-Image-Turbo",
      published_zimage,

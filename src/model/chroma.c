@@ -141,9 +141,9 @@ static void diti_chroma_load_weights(diti_loader *loader, diti_chroma *model) {
     }
     diti_load_layer(loader, &model->vectors, width, hidden, 1, DITI_CHROMA_GUIDANCE ".out_proj");
     for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, false);
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, 0);
     for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, false);
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, 0);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }

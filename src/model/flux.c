@@ -181,9 +181,9 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, true);
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
     for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, true);
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
     if (config->control) {
         diti_flux_load_control(loader, model);
         return;

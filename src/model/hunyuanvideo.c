@@ -224,9 +224,9 @@ static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvide
         diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, true);
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
     for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, true);
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);

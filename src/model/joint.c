@@ -228,8 +228,25 @@ DIT_INTERNAL dit_result diti_write_places(const diti_transformer *transformer, d
 
 /* ---- FLUX's blocks, which HunyuanVideo has, too ---- */
 
+/* Both matrices of a gated feed-forward, which original files have apart. */
+static void diti_double_block_load_gated(diti_loader *loader, diti_double_block *block, uint32_t stream,
+                                         uint32_t width) {
+    static const char *const names[DITI_JOINT_STREAMS][3] = {
+        {"ff_context.net.0.proj", "ff_context.up", "ff_context.gate"}, {"ff.net.0.proj", "ff.up", "ff.gate"}};
+    diti_layer *layers[2] = {&block->ff_in.streams[stream], &block->ff_gate.streams[stream]};
+    uint32_t i, rows = 4 * width;
+    for (i = 0; i < 2; i++) {
+        if (!loader->rename) {
+            diti_load_layer_rows(loader, layers[i], i * rows, rows, 2 * rows, width, names[stream][0]);
+            continue;
+        }
+        diti_load_layer(loader, layers[i], rows, width, 1, names[stream][1 + i]);
+        diti_loader_alias(loader, &layers[i]->weight, 0, rows, names[stream][0], i * rows, 2 * rows, DITI_NAMES_ALL);
+    }
+}
+
 DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index, uint32_t width,
-                                         uint32_t head_dim, bool modulated) {
+                                         uint32_t head_dim, uint32_t has) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
     static const diti_fused qkv[DITI_JOINT_STREAMS] = {
@@ -238,34 +255,47 @@ DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block 
     static const diti_fused modulation[DITI_JOINT_STREAMS] = {
         {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
         {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
+    uint32_t i;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    if (modulated) diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    if (has & DITI_STREAM_MODULATED) diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
     diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
     diti_load_vectors(loader, &block->norms, norms, 4, head_dim);
     diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
-    diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
+    for (i = 0; i < DITI_JOINT_STREAMS && has & DITI_STREAM_GATED; i++)
+        diti_double_block_load_gated(loader, block, i, width);
+    if (!(has & DITI_STREAM_GATED))
+        diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
     block->attention = diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
     block->attention.norms = &block->norms;
     block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+    if (has & DITI_STREAM_GATED) {
+        block->feed.gate = block->ff_gate.streams;
+        block->feed.activation = DITI_ACTIVATION_SILU;
+    }
 }
 
 /* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
-static void diti_single_block_pair(diti_single_block *block, uint32_t width, uint32_t head_dim) {
+static void diti_single_block_pair(diti_single_block *block, uint32_t width, uint32_t head_dim, bool gated) {
     block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
     block->attention.norms = &block->norms;
     block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    if (gated) {
+        block->feed.gate = &block->ff_gate;
+        block->feed.activation = DITI_ACTIVATION_SILU;
+    }
     block->attention.beside = &block->feed;
     block->attention.norm_name = "norm";
     block->attention.out_name = "out";
 }
 
-/* Rows of q, k, v and the feed-forward's first layer by the names of files that have them in one matrix, or in four,
+/* Rows of q, k, v and the feed-forward's first layers by the names of files that have them in one matrix, or in four,
    and of q, k and v in one, as XLabs' adapters of FLUX.1 have them. */
-static void diti_single_block_alias(diti_loader *loader, const diti_single_block *block, uint32_t width) {
+static void diti_single_block_alias(diti_loader *loader, const diti_single_block *block, uint32_t width, bool gated) {
     static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    uint32_t i;
+    const diti_layer *feed[2] = {&block->ff_in, &block->ff_gate};
+    uint32_t i, rows = 4 * width, feeds = gated ? 2 : 1;
     for (i = 0; i < 3; i++) {
         bool joined = block->qkv.count == 1;
         const diti_weight *weight = &block->qkv.layers[joined ? 0 : i].weight;
@@ -274,35 +304,44 @@ static void diti_single_block_alias(diti_loader *loader, const diti_single_block
         if (loader->rename)
             diti_loader_alias(loader, weight, row, width, qkv[i], 0, width, DITI_NAMES_ALL);
         else
-            diti_loader_alias(loader, weight, row, width, "qkv_mlp", i * width, 7 * width, DITI_NAMES_ALL);
+            diti_loader_alias(loader, weight, row, width, "qkv_mlp", i * width, 3 * width + feeds * rows,
+                              DITI_NAMES_ALL);
     }
-    if (loader->rename)
-        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "proj_mlp", 0, 4 * width, DITI_NAMES_ALL);
-    else
-        diti_loader_alias(loader, &block->ff_in.weight, 0, 4 * width, "qkv_mlp", 3 * width, 7 * width, DITI_NAMES_ALL);
+    for (i = 0; i < feeds; i++) {
+        if (loader->rename)
+            diti_loader_alias(loader, &feed[i]->weight, 0, rows, "proj_mlp", i * rows, feeds * rows, DITI_NAMES_ALL);
+        else
+            diti_loader_alias(loader, &feed[i]->weight, 0, rows, "qkv_mlp", 3 * width + i * rows,
+                              3 * width + feeds * rows, DITI_NAMES_ALL);
+    }
 }
 
-/* Original files have q, k, v and the feed-forward's first layer in one matrix. */
+/* Original files have q, k, v and the feed-forward's first layers in one matrix. */
 DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
-                                         uint32_t head_dim, bool modulated) {
+                                         uint32_t head_dim, uint32_t has) {
     static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
     static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    bool gated = (has & DITI_STREAM_GATED) != 0;
+    diti_layer *feed[2] = {&block->ff_in, &block->ff_gate};
+    uint32_t i, rows = 4 * width, feeds = gated ? 2 : 1, first = loader->rename ? 3 * width : 0;
     diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
-    if (modulated) diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
+    if (has & DITI_STREAM_MODULATED) diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
     if (loader->rename) {
         memset(&block->qkv, 0, sizeof block->qkv);
         block->qkv.count = 1;
-        diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
-        diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
+        diti_load_layer_rows(loader, &block->qkv.layers[0], 0, first, first + feeds * rows, width, "qkv_mlp");
     } else {
         diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
-        diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
     }
-    diti_single_block_alias(loader, block, width);
+    if (!loader->rename && !gated) diti_load_layer(loader, &block->ff_in, rows, width, 1, "proj_mlp");
+    for (i = 0; i < feeds && (loader->rename || gated); i++)
+        diti_load_layer_rows(loader, feed[i], first + i * rows, rows, first + feeds * rows, width,
+                             loader->rename ? "qkv_mlp" : "proj_mlp");
+    diti_single_block_alias(loader, block, width, gated);
     diti_load_vectors(loader, &block->norms, norms, 2, head_dim);
     diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
     diti_loader_scope(loader, "%s", "");
-    diti_single_block_pair(block, width, head_dim);
+    diti_single_block_pair(block, width, head_dim, gated);
 }
 
 DIT_INTERNAL diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,

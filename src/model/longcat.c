@@ -1,8 +1,10 @@
-/* LongCat-Image: docs/models.md 3.26. Original:
-   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_longcat_image.py
+/* LongCat-Image and Ovis-Image: docs/models.md 3.26 and 3.27. Originals: in
+   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/ the files
+   transformer_longcat_image.py and transformer_ovis_image.py
 
-   FLUX.1's blocks, modulated by the timestep alone. All tokens stand on one diagonal of places: the text's at its
-   beginning, the image's grid behind its 512 rows, and each kind of tokens in a plane of its own. */
+   FLUX.1's blocks, modulated by the timestep alone, and text that stands on a diagonal of places. LongCat-Image has the
+   image's grid behind the text's 512 places, in a plane of its own. Ovis-Image has it at the origin, norms its text,
+   which zeros fill up to 256 rows, and gates its feed-forwards. */
 #include "model/model.h"
 #include "text/text.h"
 
@@ -16,6 +18,7 @@ typedef struct diti_longcat_config {
     uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
     uint32_t text;                                     /* columns of the text encoder's output */
     uint32_t axes[DITI_LONGCAT_AXES];                  /* channels of a head that rotate with each coordinate */
+    bool ovis;
 } diti_longcat_config;
 
 /* ---- key table: names asked for here are diffusers'; single files and GGUF have FLUX.1's original ones ---- */
@@ -38,10 +41,39 @@ static const char *const diti_longcat_single_keys[][2] = {
     DITI_SINGLE_KEYS,
 };
 
+/* Ovis-Image's own file calls the text's layers semantic, ComfyUI's do not. */
+static const char *const diti_ovis_keys[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {"context_embedder_norm.weight", "txt_norm.scale"},
+    {"semantic_txt_in", "semantic_txt_in"},
+    {"semantic_txt_norm", "semantic_txt_norm"},
+    {"timestep_embedder.linear_1", "time_in.in_layer"},
+    {"timestep_embedder.linear_2", "time_in.out_layer"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_ovis_double_keys[][2] = {
+    {"norm1.linear", "img_mod.lin"},
+    {"norm1_context.linear", "txt_mod.lin"},
+    {"ff.up", "img_mlp.up_proj"},
+    {"ff.gate", "img_mlp.gate_proj"},
+    {"ff.net.2", "img_mlp.down_proj"},
+    {"ff_context.up", "txt_mlp.up_proj"},
+    {"ff_context.gate", "txt_mlp.gate_proj"},
+    {"ff_context.net.2", "txt_mlp.down_proj"},
+    DITI_DOUBLE_KEYS,
+};
+
 static const diti_key_table diti_longcat_names[DITI_KEY_TABLES] = {
     {"transformer_blocks.", "double_blocks.", diti_longcat_double_keys, DITI_COUNT(diti_longcat_double_keys)},
     {"single_transformer_blocks.", "single_blocks.", diti_longcat_single_keys, DITI_COUNT(diti_longcat_single_keys)},
     {NULL, NULL, diti_longcat_keys, DITI_COUNT(diti_longcat_keys)},
+};
+static const diti_key_table diti_ovis_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_ovis_double_keys, DITI_COUNT(diti_ovis_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_longcat_single_keys, DITI_COUNT(diti_longcat_single_keys)},
+    {NULL, NULL, diti_ovis_keys, DITI_COUNT(diti_ovis_keys)},
 };
 
 /* ---- weights ---- */
@@ -50,6 +82,7 @@ typedef struct diti_longcat {
     diti_transformer base;
     diti_longcat_config config;
     diti_layer patch, text; /* [D, 4 * channels], [D, text] */
+    diti_weight text_norm;  /* F32 [text], Ovis-Image's */
     diti_embedder time;     /* [D, 256], [D, D] */
     diti_double_block *doubles;
     diti_single_block *singles;
@@ -64,12 +97,21 @@ static const diti_longcat *diti_longcat_of(const diti_transformer *transformer) 
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
+static const char *diti_longcat_title(const diti_longcat_config *config) {
+    return config->ovis ? "Ovis-Image" : "LongCat-Image";
+}
+
+/* Ovis-Image's text layer. */
+static const char *diti_ovis_text(diti_loader *loader) {
+    return diti_loader_find(loader, "semantic_txt_in.weight") ? "semantic_txt_in" : "context_embedder";
+}
+
 static dit_result diti_longcat_check(const diti_loader *loader, const diti_longcat_config *config, uint32_t in,
                                      uint32_t out, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
+    const char *file = diti_checkpoint_name(loader->checkpoint), *title = diti_longcat_title(config);
     if (!config->doubles || !config->singles || !config->width || !config->text || !in || !out || !config->head_dim)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a LongCat-Image transformer without %s: the file is incomplete", file,
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a transformer of %s without %s: the file is incomplete",
+                         file, title,
                          !config->doubles || !config->singles ? "blocks of both kinds, double and single"
                          : !config->text                      ? "context_embedder (txt_in)"
                          : !config->head_dim                  ? "norms of queries"
@@ -77,9 +119,9 @@ static dit_result diti_longcat_check(const diti_loader *loader, const diti_longc
     if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
         config->head_dim % 4 || config->doubles + config->singles > DITI_LONGCAT_MAX_BLOCKS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a LongCat-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes "
-                         "%u columns of patches and makes %u, is out of range",
-                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                         "%s: a transformer of %s with %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns of patches and makes %u, is out of range",
+                         file, title, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
                          (unsigned)config->width, (unsigned)in, (unsigned)out);
     return DIT_OK;
 }
@@ -88,12 +130,15 @@ static dit_result diti_longcat_read(diti_component *component, diti_loader *load
                                     dit_error *err) {
     static const diti_shape_key keys[] = {
         {offsetof(diti_longcat_config, width), "x_embedder.weight", 0},
-        {offsetof(diti_longcat_config, text), "context_embedder.weight", 1},
         {offsetof(diti_longcat_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     diti_longcat_config *config = &((diti_longcat *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    char text[32];
+    config->ovis = diti_loader_find(loader, "timestep_embedder.linear_1.weight") != NULL;
+    diti_format(text, sizeof text, "%s.weight", diti_ovis_text(loader));
+    config->text = diti_loader_dimension(loader, text, 1);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
@@ -103,8 +148,8 @@ static dit_result diti_longcat_read(diti_component *component, diti_loader *load
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
     /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-    return diti_setting_axes(&settings, "LongCat-Image", "axes_dims_rope", config->head_dim, config->head_dim / 8,
-                             config->head_dim / 16 * 7, DITI_LONGCAT_AXES, config->axes, err);
+    return diti_setting_axes(&settings, diti_longcat_title(config), "axes_dims_rope", config->head_dim,
+                             config->head_dim / 8, config->head_dim / 16 * 7, DITI_LONGCAT_AXES, config->axes, err);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */
@@ -113,6 +158,26 @@ static dit_result diti_longcat_read(diti_component *component, diti_loader *load
     DITI_CHAT_SYSTEM                                                                                                   \
     "As an image captioning expert, generate a descriptive text prompt based on an image content, suitable for input " \
     "to a text-to-image model.<|im_end|>\n" DITI_CHAT_USER
+
+#define DITI_OVIS_DESCRIBE                                                                                             \
+    DITI_CHAT_USER                                                                                                     \
+    "Describe the image by detailing the color, quantity, text, shape, size, texture, spatial relationships of the "   \
+    "objects and background"
+
+static const diti_chat diti_ovis_chats[] = {
+    {"OvisImagePipeline",
+     DITI_OVIS_DESCRIBE ": ",
+     DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
+     NULL,
+     DITI_OVIS_DESCRIBE,
+     "",
+     256,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
+    DITI_CHATS_END,
+};
 
 /* The text behind a prompt would stand behind its padding, where nothing reads it. */
 static const diti_chat diti_longcat_chats[] = {
@@ -134,14 +199,19 @@ static const diti_chat diti_longcat_chats[] = {
 
 static void diti_longcat_load_weights(diti_loader *loader, diti_longcat *model) {
     const diti_longcat_config *config = &model->config;
-    uint32_t i, width = config->width;
+    uint32_t i, width = config->width, has = DITI_STREAM_MODULATED | (config->ovis ? DITI_STREAM_GATED : 0);
+    const char *text = diti_ovis_text(loader),
+               *time = config->ovis ? "timestep_embedder" : "time_embed.timestep_embedder";
     diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
-    diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
-    diti_load_embedder(loader, &model->time, width, width, 256, "time_embed.timestep_embedder");
+    if (config->ovis)
+        diti_load_vector(loader, &model->text_norm, 1, config->text,
+                         *text == 's' ? "semantic_txt_norm.weight" : "context_embedder_norm.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, text);
+    diti_load_embedder(loader, &model->time, width, width, 256, time);
     for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, true);
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, has);
     for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, true);
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, has);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -158,17 +228,18 @@ static void diti_longcat_set_traits(diti_longcat *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = &diti_longcat_chats[0];
+    traits->gated = config->ovis;
+    traits->chat = config->ovis ? &diti_ovis_chats[0] : &diti_longcat_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
-    traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->text_unit = config->ovis ? traits->chat->tokens : 1;
+    traits->encoders[0] = config->ovis ? DITI_ENCODER_QWEN3 : DITI_ENCODER_QWEN2;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
                         "\"use_dynamic_shifting\":true}";
     traits->uniform_sigmas = true;
     traits->default_steps = 50;
-    traits->default_guidance = 4.5f;
-    traits->norms_tokens = traits->shortens_tokens = true;
+    traits->default_guidance = config->ovis ? 5 : 4.5f;
+    traits->norms_tokens = traits->shortens_tokens = !config->ovis;
     traits->joint = traits->planar = true;
 }
 
@@ -217,9 +288,15 @@ static diti_tensor diti_longcat_text(const diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t rows = diti_tensor_rows(graph, p->step->text), columns = model->config.text;
     diti_tensor text = diti_tensor_new(graph, DITI_F32, rows + 1, columns, "text");
+    diti_norm_desc norm = DITI_ZERO;
     diti_copy(graph, diti_tensor_view(graph, p->step->text, 0, rows, 0, columns),
               diti_tensor_view(graph, text, 0, rows, 0, columns), "text");
     diti_fill_zeros(graph, diti_tensor_view(graph, text, rows, 1, 0, columns));
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = 1e-6f;
+    norm.name = "text_norm";
+    if (model->config.ovis) text = diti_norm(graph, text, &norm);
     text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     return diti_text_order_rows(p, &diti_longcat_state_of(p->step)->order, text);
 }
@@ -247,18 +324,18 @@ static void diti_longcat_prepare(diti_pass *p) {
 /* Rows of an item behind its text. */
 static uint32_t diti_longcat_image(const diti_step_desc *step) { return step->height / 2 * (step->width / 2); }
 
-/* The image begins behind all places of a prompt, however many a given text has. */
+/* LongCat-Image's image begins behind all places of a prompt, however many a given text has. */
 static void diti_longcat_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                                float *cosines, float *sines) {
     const diti_longcat_config *config = &diti_longcat_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = step->text_tokens, row, columns = step->width / 2;
-    uint32_t rows = texts + diti_longcat_image(step), pad = texts - diti_text_order_length(step, prompt, 1);
-    uint32_t behind = diti_longcat_chats[0].tokens;
+    uint32_t unit = transformer->traits.text_unit, pad = texts - diti_text_order_length(step, prompt, unit);
+    uint32_t rows = texts + diti_longcat_image(step), behind = config->ovis ? 0 : diti_longcat_chats[0].tokens;
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_LONGCAT_AXES] = {0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
         if (row >= texts) {
-            position[0] = 1;
+            position[0] = config->ovis ? 0 : 1;
             position[1] = (int32_t)(behind + (row - texts) / columns);
             position[2] = (int32_t)(behind + (row - texts) % columns);
         } else if (row >= pad) {
@@ -272,8 +349,8 @@ static dit_result diti_longcat_write_inputs(const diti_transformer *transformer,
                                             const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_longcat *model = diti_longcat_of(transformer);
     const diti_longcat_state *state = (const diti_longcat_state *)step->family;
-    DITI_TRY(
-        diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, diti_longcat_image(step), err));
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, transformer->traits.text_unit,
+                                   diti_longcat_image(step), err));
     DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_longcat_place, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
@@ -342,6 +419,43 @@ DIT_INTERNAL const diti_family *diti_longcat_family(void) {
         {"Qwen2.5-VL", NULL, NULL},
         diti_longcat_chats,
         diti_longcat_places,
+        sizeof(diti_longcat_state),
+        diti_longcat_prepare,
+        diti_longcat_begin,
+        diti_longcat_embed,
+        diti_longcat_run_block,
+        diti_longcat_final,
+        diti_longcat_write_inputs};
+    return &family;
+}
+
+#define DITI_OVIS_PLACE "AIDC-AI/Ovis-Image-7B"
+static const diti_place diti_ovis_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_OVIS_PLACE ": ovis_image.safetensors, or transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_OVIS_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_OVIS_PLACE ": ae.safetensors, or vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_OVIS_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_OVIS_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_longcat_ovis_family(void) {
+    static const diti_family family = {
+        "ovis",
+        "Ovis-Image",
+        {"OvisImageTransformer2DModel",
+         NULL,
+         {"context_embedder_norm.weight", "timestep_embedder.linear_1.weight",
+          "transformer_blocks.0.norm1_context.linear.weight", NULL},
+         {"img_in.weight", "double_blocks.0.img_mlp.gate_proj.weight", "single_blocks.0.linear1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_longcat), diti_longcat_read, diti_longcat_load, NULL},
+        diti_ovis_names,
+        {16, 0.3611f, 0.1159f, false}, /* FLUX.1's */
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_ovis_chats,
+        diti_ovis_places,
         sizeof(diti_longcat_state),
         diti_longcat_prepare,
         diti_longcat_begin,

@@ -911,16 +911,16 @@ typedef struct diti_double_block {
     diti_fused_linear_pair qkv;        /* [3D, D] */
     diti_weight norms;                 /* F32 [4, head_dim]: text's q and k, the image's */
     diti_pair out;                     /* [D, D] */
-    diti_pair ff_in;                   /* [4D, D] */
+    diti_pair ff_gate, ff_in;          /* [4D, D] each; without DITI_STREAM_GATED ff_in alone */
     diti_pair ff_out;                  /* [D, 4D] */
     diti_sublayer attention, feed;
 } diti_double_block;
 typedef struct diti_single_block {
-    diti_layer modulation; /* [3D, D] */
-    diti_fused_linear qkv; /* [3D, D] */
-    diti_layer ff_in;      /* [4D, D] */
-    diti_weight norms;     /* F32 [2, head_dim]: q, k */
-    diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
+    diti_layer modulation;     /* [3D, D] */
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer ff_gate, ff_in; /* [4D, D] each; without DITI_STREAM_GATED ff_in alone */
+    diti_weight norms;         /* F32 [2, head_dim]: q, k */
+    diti_layer out;            /* [D, 5D]: attention's columns, then the feed-forward's */
     diti_sublayer attention, feed;
 } diti_single_block;
 /* Names of the original code base for parts of blocks that FLUX.1 and Chroma share. Rows of a fused matrix are q, k, v,
@@ -940,11 +940,15 @@ typedef struct diti_single_block {
         {"attn.norm_k.weight", "norm.key_norm.scale"}, {                                                               \
         "proj_out", "linear2"                                                                                          \
     }
-/* modulated: the block has layers of modulation; else its modulation comes from elsewhere. */
+/* Parts of such blocks. Matrices of a gated feed-forward are one in diffusers, first the one without activation. */
+enum {
+    DITI_STREAM_MODULATED = 1, /* layers of modulation; else it comes from elsewhere */
+    DITI_STREAM_GATED = 2      /* a feed-forward that is gated by silu, as in Ovis-Image; else GELU's */
+};
 DIT_INTERNAL DITI_UNUSED void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index,
-                                                     uint32_t width, uint32_t head_dim, bool modulated);
+                                                     uint32_t width, uint32_t head_dim, uint32_t has);
 DIT_INTERNAL DITI_UNUSED void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index,
-                                                     uint32_t width, uint32_t head_dim, bool modulated);
+                                                     uint32_t width, uint32_t head_dim, uint32_t has);
 /* A block's modulation for each row of active: F32 [rows, 12D] of double blocks, [rows, 3D] of single ones. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
                                                             const diti_double_block *doubles,

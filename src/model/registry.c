@@ -19,6 +19,7 @@ DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_flux3_family(void);
 DIT_INTERNAL const diti_family *diti_chroma_family(void);
 DIT_INTERNAL const diti_family *diti_longcat_family(void);
+DIT_INTERNAL const diti_family *diti_longcat_ovis_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
@@ -61,9 +62,10 @@ static const diti_family_row diti_families[] = {
     {NULL, "Chroma", "DIT_NO_CHROMA"},
 #endif
 #ifndef DIT_NO_LONGCAT
+    {diti_longcat_ovis_family, "Ovis-Image", NULL},
     {diti_longcat_family, "LongCat-Image", NULL},
 #else
-    {NULL, "LongCat-Image", "DIT_NO_LONGCAT"},
+    {NULL, "LongCat-Image and Ovis-Image", "DIT_NO_LONGCAT"},
 #endif
 #ifndef DIT_NO_SD3
     {diti_sd3_family, "SD3", NULL},

@@ -189,6 +189,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_flux3",
     "tests/fixtures/pipe_chroma",
     "tests/fixtures/pipe_longcat",
+    "tests/fixtures/pipe_ovis",
     "tests/fixtures/qwen3_text_gguf",
     "tests/fixtures/qwen2_text",
     "tests/fixtures/gemma2_text",

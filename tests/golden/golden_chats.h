@@ -55,6 +55,9 @@ static const golden_asked_case golden_asked_cases[] = {
     {"pipe_longcat", "", "t2i.negative_prompt_embeds", 0, NULL, "tests/fixtures/pipe_qwenimage"},
     {"pipe_ernie", GOLDEN_ASTRONAUT, "turbo.prompt_embeds", 0, NULL, NULL},
     {"pipe_ernie", "", "empty.prompt_embeds", 0, NULL, NULL},
+    {"pipe_ovis", "a red Fox on a sign that says \"OVIS\", highly detailed", "t2i.prompt_embeds", 0, NULL,
+     "tests/fixtures/pipe_zimage"},
+    {"pipe_ovis", "", "t2i.negative_prompt_embeds", 0, NULL, "tests/fixtures/pipe_zimage"},
 };
 
 static inline bool golden_is_chats(const golden_folder *folder) {

@@ -1,12 +1,12 @@
-/* LongCat-Image: the text as blocks read it, blocks, an evaluation, and the pipeline, whose other parts are those of
-   fixtures beside the folder. */
+/* LongCat-Image and Ovis-Image: the text as blocks read it, blocks, an evaluation, and the pipeline, whose other parts
+   are those of fixtures beside the folder. */
 #ifndef GOLDEN_LONGCAT_H
 #define GOLDEN_LONGCAT_H
 #include "golden_calls.h"
 #include "golden_originals.h"
 
 static inline bool golden_is_longcat(const golden_folder *folder) {
-    return folder->golden && diti_equal(folder->name, "pipe_longcat");
+    return folder->golden && (diti_equal(folder->name, "pipe_longcat") || diti_equal(folder->name, "pipe_ovis"));
 }
 
 /* The recorded rows of text or image behind a block. */
@@ -40,7 +40,8 @@ static inline void golden_longcat_parts(golden_case *c, const diti_transformer *
 
 static inline bool golden_run_longcat_case(golden *g, const golden_folder *folder, const diti_transformer *model,
                                            uint32_t index) {
-    uint32_t columns = model->traits.text_columns, channels = model->traits.latent_channels, length, firsts = 0;
+    uint32_t columns = model->traits.text_columns, channels = model->traits.latent_channels, length, firsts = 0,
+             unit = model->traits.text_unit;
     golden_case c = DITI_ZERO;
     diti_step_desc *d = &c.step;
     float *values;
@@ -56,10 +57,11 @@ static inline bool golden_run_longcat_case(golden *g, const golden_folder *folde
     d->batch = d->branches = d->text_batch = d->steps = 1;
     d->height = 6;
     d->width = 8;
-    length = d->text_tokens = (uint32_t)(count / columns);
+    length = (uint32_t)(count / columns);
+    d->text_tokens = (length + unit - 1) / unit * unit;
     d->text_lengths = &length;
     d->text_firsts = &firsts;
-    d->text = golden_give(&c.m, DITI_F32, d->text_tokens, columns, values);
+    d->text = golden_give(&c.m, DITI_F32, length, columns, values);
     d->latent = golden_give(
         &c.m, DITI_F32, channels, 48,
         golden_pipe_unpack(golden_case_rows(&c, "in.hidden_states", 12, 4 * channels), channels * 48, 6, 8, 2));
@@ -76,12 +78,15 @@ static inline bool golden_run_longcat_case(golden *g, const golden_folder *folde
 
 static inline void golden_longcat_call(golden *g, const golden_folder *folder, const char *name,
                                        const diti_json *call) {
-    static const char *const parts[][2] = {{"text_encoder/", "tests/fixtures/pipe_qwenimage"},
-                                           {"tokenizer/", "tests/fixtures/pipe_qwenimage"},
-                                           {"vae/", "tests/fixtures/pipe_flux"}};
+    static const char *const parts[2][3][2] = {{{"text_encoder/", "tests/fixtures/pipe_qwenimage"},
+                                                {"tokenizer/", "tests/fixtures/pipe_qwenimage"},
+                                                {"vae/", "tests/fixtures/pipe_flux"}},
+                                               {{"text_encoder/", "tests/fixtures/pipe_zimage"},
+                                                {"tokenizer/", "tests/fixtures/pipe_zimage"},
+                                                {"vae/", "tests/fixtures/pipe_flux"}}};
     golden_beside source = DITI_ZERO;
-    source.parts = parts;
-    source.count = DITI_COUNT(parts);
+    source.parts = parts[diti_equal(folder->name, "pipe_ovis")];
+    source.count = DITI_COUNT(parts[0]);
     golden_beside_call(g, folder, name, call, &source);
 }
 

@@ -16,6 +16,7 @@ typedef struct golden_table { /* names that begin with `in`; what follows has so
     size_t pair_count;
     const golden_joined *joins;
     size_t join_count;
+    const golden_joined *divided; /* `whole` is parts in the original; the last has no names. NULL: none is */
 } golden_table;
 typedef struct golden_original {
     const char *folder, *before; /* before: in front of every name */
@@ -26,9 +27,9 @@ typedef struct golden_original {
 } golden_original;
 
 #define GOLDEN_TABLE(IN, OUT, PAIRS, JOINS)                                                                            \
-    { IN, OUT, PAIRS, DITI_COUNT(PAIRS), JOINS, DITI_COUNT(JOINS) }
+    { IN, OUT, PAIRS, DITI_COUNT(PAIRS), JOINS, DITI_COUNT(JOINS), NULL }
 #define GOLDEN_PLAIN_TABLE(IN, OUT, PAIRS)                                                                             \
-    { IN, OUT, PAIRS, DITI_COUNT(PAIRS), NULL, 0 }
+    { IN, OUT, PAIRS, DITI_COUNT(PAIRS), NULL, 0, NULL }
 
 /* --- Sana --- */
 static const char *const golden_sana_block[][2] = {
@@ -166,6 +167,55 @@ static const golden_table golden_longcat_names[] = {
     GOLDEN_TABLE("single_transformer_blocks.", "single_blocks.", golden_single_block, golden_single_joins),
     GOLDEN_PLAIN_TABLE("", "", golden_stream_other)};
 
+/* --- Ovis-Image: by its own file's names of the text's layers, and by ComfyUI's --- */
+static const char *const golden_ovis_double[][2] = {
+    {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
+    {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
+    {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},
+    {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"},
+    {"attn.to_out.0", "img_attn.proj"},
+    {"attn.to_add_out", "txt_attn.proj"},
+    {"ff.net.2", "img_mlp.down_proj"},
+    {"ff_context.net.2", "txt_mlp.down_proj"},
+    {"norm1.linear", "img_mod.lin"},
+    {"norm1_context.linear", "txt_mod.lin"},
+};
+static const golden_joined golden_ovis_divided[] = {
+    {{"img_mlp.up_proj.", "img_mlp.gate_proj."}, ".ff.net.0.proj."},
+    {{"txt_mlp.up_proj.", "txt_mlp.gate_proj."}, ".ff_context.net.0.proj."},
+    {{NULL}, NULL}};
+static const char *const golden_ovis_own[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder_norm", "semantic_txt_norm"},
+    {"context_embedder", "semantic_txt_in"},
+    {"timestep_embedder.linear_1", "time_in.in_layer"},
+    {"timestep_embedder.linear_2", "time_in.out_layer"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"},
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const golden_ovis_other[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder_norm.weight", "txt_norm.scale"},
+    {"context_embedder", "txt_in"},
+    {"timestep_embedder.linear_1", "time_in.in_layer"},
+    {"timestep_embedder.linear_2", "time_in.out_layer"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"},
+    {"proj_out", "final_layer.linear"},
+};
+#define GOLDEN_OVIS_DOUBLE                                                                                             \
+    {                                                                                                                  \
+        "transformer_blocks.", "double_blocks.", golden_ovis_double, DITI_COUNT(golden_ovis_double),                   \
+            golden_double_joins, DITI_COUNT(golden_double_joins), golden_ovis_divided                                  \
+    }
+static const golden_table golden_ovis_own_names[] = {
+    GOLDEN_OVIS_DOUBLE,
+    GOLDEN_TABLE("single_transformer_blocks.", "single_blocks.", golden_single_block, golden_single_joins),
+    GOLDEN_PLAIN_TABLE("", "", golden_ovis_own)};
+static const golden_table golden_ovis_names[] = {
+    GOLDEN_OVIS_DOUBLE,
+    GOLDEN_TABLE("single_transformer_blocks.", "single_blocks.", golden_single_block, golden_single_joins),
+    GOLDEN_PLAIN_TABLE("", "", golden_ovis_other)};
+
 /* --- FLUX.3 --- */
 static const char *const golden_flux3_block[][2] = {
     {"attn.norm_q.weight", "norm.query_norm.scale"},
@@ -261,6 +311,9 @@ static const golden_original golden_originals[] = {
     {"pipe_longcat", "", golden_longcat_names, DITI_COUNT(golden_longcat_names), "norm_out.linear.", false},
     {"pipe_longcat", "model.diffusion_model.", golden_longcat_names, DITI_COUNT(golden_longcat_names),
      "norm_out.linear.", true},
+    {"pipe_ovis", "", golden_ovis_own_names, DITI_COUNT(golden_ovis_own_names), "norm_out.linear.", true},
+    {"pipe_ovis", "model.diffusion_model.", golden_ovis_names, DITI_COUNT(golden_ovis_names), "norm_out.linear.",
+     false},
     {"pipe_flux3", "", golden_flux3_names, DITI_COUNT(golden_flux3_names), "norm_out.linear.", false},
     {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
     {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},
@@ -292,12 +345,16 @@ static inline const golden_joined *golden_joined_of(const golden_table *table, c
     return NULL;
 }
 
-static inline void golden_original_name(const golden_original *to, const char *name, char *out, size_t size) {
+/* divided: the original has the tensor in parts, of which this is `index`; NULL: it has not. */
+static inline void golden_original_name(const golden_original *to, const char *name, const golden_joined *divided,
+                                        uint32_t index, char *out, size_t size) {
     const golden_table *table = golden_table_of(to, name);
     size_t i, part;
     const golden_joined *joined = golden_joined_of(table, name, &part);
     diti_format(out, size, ".%s", name + strlen(table->in)); /* so that a word can begin with a dot */
-    if (joined)
+    if (divided)
+        golden_replace(out, size, divided->whole + 1, divided->parts[index]);
+    else if (joined)
         golden_replace(out, size, joined->parts[0], joined->whole);
     else
         for (i = 0; i < table->pair_count; i++) golden_replace(out, size, table->pairs[i][0], table->pairs[i][1]);
@@ -334,32 +391,44 @@ static inline void golden_original_add(const diti_checkpoint *from, const char *
     free(values);
 }
 
+/* The parts that the original has of a tensor; NULL: it is one there, too. */
+static inline const golden_joined *golden_divided_of(const golden_original *to, const char *name) {
+    const golden_joined *divided = golden_table_of(to, name)->divided;
+    while (divided && divided->whole && !strstr(name, divided->whole)) divided++;
+    return divided && divided->whole ? divided : NULL;
+}
+
 /* Freed with bytes_free. */
 static inline bytes golden_original_file(golden *g, const diti_checkpoint *from, const golden_original *to) {
     static char header[65536];
     bytes data = {0}, out;
     size_t used = 1, part;
-    uint32_t i, k;
+    uint32_t i, k, n, parts;
     strcpy(header, "{");
     for (i = 0; i < diti_checkpoint_count(from); i++) {
         const diti_stored_tensor *tensor = diti_checkpoint_tensor(from, i);
         const golden_joined *joined = golden_joined_of(golden_table_of(to, tensor->name), tensor->name, &part);
-        uint64_t begin = data.size, rows = tensor->rank ? tensor->shape[0] : 1;
+        const golden_joined *divided = golden_divided_of(to, tensor->name);
+        uint64_t begin = data.size, rows = tensor->rank ? tensor->shape[0] : 1, size;
         char name[256], shape[128] = "";
         if (joined && part) continue;
         if (joined)
             rows = golden_original_join(g, from, tensor->name, joined, &data);
         else
             golden_original_add(from, tensor->name, to->swapped && diti_starts_with(tensor->name, to->swapped), &data);
-        golden_original_name(to, tensor->name, name, sizeof name);
+        for (parts = 1; divided && divided->parts[parts];) parts++;
+        size = (data.size - begin) / parts;
         for (k = 0; k < tensor->rank; k++)
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%llu", k ? "," : "",
-                     (unsigned long long)(k ? tensor->shape[k] : rows));
-        snprintf(header + used, sizeof header - used,
-                 "%s\"%s%s%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", used > 1 ? "," : "",
-                 to->before, golden_table_of(to, tensor->name)->out, name, shape, (unsigned long long)begin,
-                 (unsigned long long)data.size);
-        used += strlen(header + used);
+                     (unsigned long long)(k ? tensor->shape[k] : rows / parts));
+        for (n = 0; n < parts; n++) {
+            golden_original_name(to, tensor->name, divided, n, name, sizeof name);
+            snprintf(header + used, sizeof header - used,
+                     "%s\"%s%s%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
+                     used > 1 ? "," : "", to->before, golden_table_of(to, tensor->name)->out, name, shape,
+                     (unsigned long long)(begin + n * size), (unsigned long long)(begin + (n + 1) * size));
+            used += strlen(header + used);
+        }
     }
     strcat(header, "}");
     out = safetensors_bytes(header, 0);

@@ -121,6 +121,7 @@ int main(void) {
     check_model("tests/fixtures/pipe_flux3", "DIT_NO_FLUX3");
     check_model("tests/fixtures/pipe_chroma", "DIT_NO_CHROMA");
     check_model("tests/fixtures/pipe_longcat", "DIT_NO_LONGCAT");
+    check_model("tests/fixtures/pipe_ovis", "DIT_NO_LONGCAT");
     check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/lumina2", "DIT_NO_LUMINA2");
     check_model("tests/fixtures/sana", "DIT_NO_SANA");

@@ -439,6 +439,12 @@ static const row table[] = {
     {"longcat", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
     {"longcat", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"longcat", "pipefusion2", "2", 7, 5, 1, "look at whole pictures", NULL, STALE},
+    {"ovis", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT}, /* zeros fill its texts */
+    {"ovis", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"ovis", "tensor3", "3", 7, 5, 2, NULL, NULL, EXACT},
+    {"ovis", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"ovis", "cfg2,layers2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"ovis", "pipefusion2", "2", 7, 5, 1, NULL, NULL, STALE},
     {"flux3", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
@@ -771,8 +777,7 @@ static bool has_forms(void) {
     return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
            !diti_equal(family, "qwenimage21") && !diti_equal(family, "sana") && !diti_equal(family, "lumina2") &&
            !diti_equal(family, "krea2") && !diti_equal(family, "chroma") && !diti_equal(family, "flux3") &&
-           !diti_equal(family, "ernie") &&
-           !diti_equal(family, "longcat");
+           !diti_equal(family, "ernie") && !diti_equal(family, "longcat") && !diti_equal(family, "ovis");
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

@@ -43,6 +43,7 @@ static const fixture fixtures[] = {
     {"ernie of even prompts", "tests/fixtures/pipe_ernie", 0, 0, false, false, true},
     {"ernie12", NULL, 128, 0, false, true, false},
     {"longcat", "tests/fixtures/pipe_longcat/transformer", 16, 0, false, false, true},
+    {"ovis", "tests/fixtures/pipe_ovis/transformer", 16, 0, false, false, false},
     {"flux3", "tests/fixtures/pipe_flux3/transformer", 128, 0, false, false, false},
     {"wan clip", "tests/fixtures/wan", 16, 5, false, false, false},
     {"short clip", "tests/fixtures/pipe_latte/transformer", 4, 2, false, false, false},

@@ -294,7 +294,7 @@ static inline void real_flux_embedder(real_file *file, uint64_t width, uint64_t 
     real_layer(file, width, width, names[2], names[3], 0);
 }
 
-static inline void real_flux_double(real_file *file, uint64_t width, uint32_t i) {
+static inline void real_flux_attention(real_file *file, uint64_t width, uint32_t i) {
     real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn.to_%c", "double_blocks.%u.img_attn.qkv", i);
     real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn.add_%c_proj", "double_blocks.%u.txt_attn.qkv",
                 i);
@@ -308,18 +308,23 @@ static inline void real_flux_double(real_file *file, uint64_t width, uint32_t i)
                 "double_blocks.%u.txt_attn.norm.key_norm.scale", i, "");
     real_layer(file, width, width, "transformer_blocks.%u.attn.to_out.0", "double_blocks.%u.img_attn.proj", i);
     real_layer(file, width, width, "transformer_blocks.%u.attn.to_add_out", "double_blocks.%u.txt_attn.proj", i);
+}
+
+static inline void real_flux_double(real_file *file, uint64_t width, uint32_t i) {
+    real_flux_attention(file, width, i);
     real_layer(file, 4 * width, width, "transformer_blocks.%u.ff.net.0.proj", "double_blocks.%u.img_mlp.0", i);
     real_layer(file, width, 4 * width, "transformer_blocks.%u.ff.net.2", "double_blocks.%u.img_mlp.2", i);
     real_layer(file, 4 * width, width, "transformer_blocks.%u.ff_context.net.0.proj", "double_blocks.%u.txt_mlp.0", i);
     real_layer(file, width, 4 * width, "transformer_blocks.%u.ff_context.net.2", "double_blocks.%u.txt_mlp.2", i);
 }
 
-static inline void real_flux_single(real_file *file, uint64_t width, uint32_t i) {
+/* feed: widths of the feed-forward's first layer; 4, or 8 where it is gated. */
+static inline void real_flux_single(real_file *file, uint64_t width, uint32_t feed, uint32_t i) {
     if (file->original) {
-        real_layer(file, 7 * width, width, NULL, "single_blocks.%u.linear1", i);
+        real_layer(file, (3 + feed) * width, width, NULL, "single_blocks.%u.linear1", i);
     } else {
         real_joined(file, "qkv", width, width, "single_transformer_blocks.%u.attn.to_%c", NULL, i);
-        real_layer(file, 4 * width, width, "single_transformer_blocks.%u.proj_mlp", NULL, i);
+        real_layer(file, feed * width, width, "single_transformer_blocks.%u.proj_mlp", NULL, i);
     }
     real_layer(file, width, 5 * width, "single_transformer_blocks.%u.proj_out", "single_blocks.%u.linear2", i);
     real_vector(file, 128, 1, "single_transformer_blocks.%u.attn.norm_q.weight",
@@ -351,7 +356,7 @@ static inline void real_flux(real_file *file, uint64_t width, uint32_t doubles, 
     }
     for (i = 0; i < singles; i++) {
         real_flux_modulation(file, width, i, true);
-        real_flux_single(file, width, i);
+        real_flux_single(file, width, 4, i);
     }
     real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
     real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
@@ -478,7 +483,43 @@ static inline void real_chroma(real_file *file, uint64_t width, uint32_t doubles
     }
     real_layer(file, width, hidden, "distilled_guidance_layer.out_proj", "distilled_guidance_layer.out_proj", 0);
     for (i = 0; i < doubles; i++) real_flux_double(file, width, i);
-    for (i = 0; i < singles; i++) real_flux_single(file, width, i);
+    for (i = 0; i < singles; i++) real_flux_single(file, width, 4, i);
+    real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* Ovis-Image: FLUX.1 without pooled text, and with gated feed-forwards. */
+static inline void real_ovis_double(real_file *file, uint64_t width, uint32_t i) {
+    static const char *const layers[][2] = {
+        {"transformer_blocks.%u.ff.up", "double_blocks.%u.img_mlp.up_proj"},
+        {"transformer_blocks.%u.ff.gate", "double_blocks.%u.img_mlp.gate_proj"},
+        {"transformer_blocks.%u.ff_context.up", "double_blocks.%u.txt_mlp.up_proj"},
+        {"transformer_blocks.%u.ff_context.gate", "double_blocks.%u.txt_mlp.gate_proj"}};
+    uint32_t k;
+    real_flux_attention(file, width, i);
+    for (k = 0; k < 4 && file->original; k++) real_layer(file, 4 * width, width, layers[k][0], layers[k][1], i);
+    if (!file->original) real_layer(file, 8 * width, width, "transformer_blocks.%u.ff.net.0.proj", NULL, i);
+    if (!file->original) real_layer(file, 8 * width, width, "transformer_blocks.%u.ff_context.net.0.proj", NULL, i);
+    real_layer(file, width, 4 * width, "transformer_blocks.%u.ff.net.2", "double_blocks.%u.img_mlp.down_proj", i);
+    real_layer(file, width, 4 * width, "transformer_blocks.%u.ff_context.net.2", "double_blocks.%u.txt_mlp.down_proj",
+               i);
+}
+
+static inline void real_ovis(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles) {
+    uint32_t i;
+    real_layer(file, width, 64, "x_embedder", "img_in", 0);
+    real_vector(file, 2048, 1, "context_embedder_norm.weight", "txt_norm.scale", 0, "");
+    real_layer(file, width, 2048, "context_embedder", "txt_in", 0);
+    real_layer(file, width, 256, "timestep_embedder.linear_1", "time_in.in_layer", 0);
+    real_layer(file, width, width, "timestep_embedder.linear_2", "time_in.out_layer", 0);
+    for (i = 0; i < doubles; i++) {
+        real_flux_modulation(file, width, i, false);
+        real_ovis_double(file, width, i);
+    }
+    for (i = 0; i < singles; i++) {
+        real_flux_modulation(file, width, i, true);
+        real_flux_single(file, width, 8, i);
+    }
+    real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
     real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
 }
 
@@ -495,7 +536,7 @@ static inline void real_longcat(real_file *file, uint64_t width, uint32_t double
     }
     for (i = 0; i < singles; i++) {
         real_flux_modulation(file, width, i, true);
-        real_flux_single(file, width, i);
+        real_flux_single(file, width, 4, i);
     }
     real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
     real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
@@ -1463,6 +1504,7 @@ static inline void published_flux_schnell(real_file *file) { real_flux(file, 307
 static inline void published_flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
 static inline void published_chroma(real_file *file) { real_chroma(file, 3072, 19, 38, 5120); }
 static inline void published_longcat(real_file *file) { real_longcat(file, 3072, 10, 20); }
+static inline void published_ovis(real_file *file) { real_ovis(file, 3072, 6, 27); }
 static inline void published_zimage(real_file *file) { real_zimage(file, 3840, 2, 30); }
 static inline void published_klein_4b(real_file *file) { real_flux2(file, 3072, 5, 20, 7680, false); }
 static inline void published_klein_9b(real_file *file) { real_flux2(file, 4096, 8, 24, 12288, false); }

@@ -309,6 +309,8 @@ static const planted rows[] = {
      SMALL, "step 1, single block 1, out: relative L2 ", "pipe_flux/vae"},
     {"pipe_longcat/transformer", "diffusion_pytorch_model.safetensors", "single_transformer_blocks.1.proj_out.weight",
      SMALL, "step 1, single block 1, out: relative L2 ", "pipe_flux/vae"},
+    {"pipe_ovis/transformer", "diffusion_pytorch_model.safetensors", "single_transformer_blocks.1.proj_mlp.weight",
+     SMALL, "step 1, single block 1, ", "pipe_flux/vae"},
     {"pipe_flux3/transformer", "diffusion_pytorch_model.safetensors",
      "single_transformer_blocks.1.attn.to_out.0.weight", SMALL, "step 1, single block 1, attention out: relative L2 ",
      "pipe_flux2_klein/vae"},

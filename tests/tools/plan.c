@@ -1138,6 +1138,7 @@ static const family families[] = {
     {"qwen-image-21", published_qwenimage21, vae_qwenimage21, 0, 0.01},
     {"chroma", published_chroma, published_vae_16, 0, 0.01},
     {"longcat-image", published_longcat, published_vae_16, 0, 0.01},
+    {"ovis-image", published_ovis, published_vae_16, 0, 0.01},
     {"flux3-klein", published_flux3_klein, vae_flux2, 0, 0.02},
     {"krea-2", published_krea2, vae_wan, 0, 0.04},
     {"ernie-image", published_ernie, vae_flux2, 0, 0.01},
