@@ -19,6 +19,7 @@ DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out) {
     const diti_pipeline_class *pipeline = model->pipeline;
     bool clips = model->vae ? diti_vae_get_traits(model->vae)->video : model->transformer->traits.default_frames > 0;
     float scale = pipeline && pipeline->latent_scale > 0 ? pipeline->latent_scale : latents->scale;
+    if (model->transformer->traits.pixels_last) return false; /* in another order than those that are published */
     return diti_colors_find(model->transformer->traits.latent_channels, scale, clips, out);
 }
 

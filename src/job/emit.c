@@ -154,6 +154,24 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     solver->health = share->program.health_words;
 }
 
+/* What the unconditional branch reads where another transformer evaluates it: no text. Where the share has both
+   branches, that transformer has an evaluation of its own, and program.step is of the other branch alone. */
+static void diti_emit_bare(diti_share *share, diti_graph *graph) {
+    diti_step_desc *step = &share->program.step, *bare = step;
+    if (diti_share_guides_apart(share)) {
+        bare = &share->program.unconditional;
+        step->branches = step->text_batch = 1;
+        step->text_firsts++;
+        step->text_lengths++;
+        *bare = *step;
+    }
+    if (bare == step && diti_share_transformer(share) == share->job->model->transformer) return;
+    bare->text_tokens = 0;
+    bare->text = bare->text2 = bare->pooled = bare->text_items = 0;
+    bare->text_firsts = bare->text_lengths = bare->text2_lengths = NULL;
+    if (bare != step) diti_transformer_prepare(share->job->model->unconditional, graph, bare);
+}
+
 static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
     diti_step_desc *step = &share->program.step;
@@ -179,7 +197,8 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     step->axes = share->assignment.share_total > 1 ? &share->assignment.axes : NULL;
     step->variance = request->shape.learned;
     share->program.low = *step;
-    diti_transformer_prepare(share->job->model->transformer, graph, step);
+    if (request->shape.bare) diti_emit_bare(share, graph);
+    diti_transformer_prepare(diti_share_transformer(share), graph, step);
     diti_control_prepare(share, graph);
     diti_strips_begin(share, graph);
     diti_reuse_begin(share, graph);

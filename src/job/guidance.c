@@ -73,8 +73,19 @@ DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step) {
     return job->model->low && job->request.schedule.steps[step].timestep < job->model->boundary;
 }
 
+DIT_INTERNAL bool diti_share_guides_apart(const diti_share *share) {
+    return share->job->model->unconditional && share->assignment.branches > 1;
+}
+
+DIT_INTERNAL const diti_transformer *diti_share_transformer(const diti_share *share) {
+    const dit_model *model = share->job->model;
+    bool unconditional =
+        share->job->request.shape.bare && share->assignment.branches == 1 && share->assignment.first_branch == 0;
+    return unconditional ? model->unconditional : model->transformer;
+}
+
 static const diti_transformer *diti_guidance_transformer(const diti_share *share) {
-    return share->program.is_low ? share->job->model->low : share->job->model->transformer;
+    return share->program.is_low ? share->job->model->low : diti_share_transformer(share);
 }
 
 static diti_step_desc *diti_guidance_step_desc(diti_share *share) {
@@ -219,11 +230,27 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(share, graph, all, mine) : all;
 }
 
+/* The unconditional branch by its own transformer, then the other one: both predictions. */
+static diti_tensor diti_guidance_apart(diti_share *share, diti_graph *graph) {
+    diti_step_desc *unconditional = &share->program.unconditional;
+    uint32_t rows = diti_tensor_get(graph, share->program.latent)->rows,
+             columns = diti_tensor_get(graph, share->program.latent)->columns;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, 2 * rows, columns, "predictions");
+    unconditional->latent = share->program.step.latent;
+    unconditional->input_scale = share->program.step.input_scale;
+    diti_guidance_sum(graph, diti_transformer_step(share->job->model->unconditional, graph, unconditional), 1, 0,
+                      diti_tensor_view(graph, all, 0, rows, 0, columns));
+    diti_guidance_sum(graph, diti_transformer_step(share->job->model->transformer, graph, &share->program.step), 1, 0,
+                      diti_tensor_view(graph, all, rows, rows, 0, columns));
+    return all;
+}
+
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = diti_guidance_transformer(share);
     diti_tensor prediction;
     if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(share, graph, 0);
+    if (diti_share_guides_apart(share)) return diti_guidance_apart(share, graph);
     prediction = diti_transformer_step(transformer, graph, diti_guidance_step_desc(share));
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
 }

@@ -121,9 +121,13 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     share->program.step.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, &job->model->transformer->traits, table);
     for (i = 0; i < count && request->guidance.low_scale > 0; i++)
-        if (diti_job_is_low(job, i)) ((diti_solver_row *)(table + i * columns))->guidance = request->guidance.low_scale;
-    result = job->model->transformer->family->write_inputs(job->model->transformer, share->program.plan,
-                                                           &share->program.step, timesteps, err);
+        if (diti_job_is_low(job, i) || i + request->late_steps >= count)
+            ((diti_solver_row *)(table + i * columns))->guidance = request->guidance.low_scale;
+    result = diti_share_transformer(share)->family->write_inputs(diti_share_transformer(share), share->program.plan,
+                                                                 &share->program.step, timesteps, err);
+    if (result >= 0 && diti_share_guides_apart(share))
+        result = job->model->unconditional->family->write_inputs(job->model->unconditional, share->program.plan,
+                                                                 &share->program.unconditional, timesteps, err);
     if (result >= 0 && job->model->low)
         result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
                                                        timesteps, err);

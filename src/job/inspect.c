@@ -278,7 +278,8 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
     room = *count;
     if (model->transformer)
         diti_weight_infos(&model->transformer->component.weights, DIT_ROLE_TRANSFORMER, out, room, &found);
-    if (model->low) diti_weight_infos(&model->low->component.weights, DIT_ROLE_TRANSFORMER_2, out, room, &found);
+    if (diti_model_second(model))
+        diti_weight_infos(&diti_model_second(model)->component.weights, DIT_ROLE_TRANSFORMER_2, out, room, &found);
     for (i = 0; i < model->control_count; i++)
         diti_weight_infos(&model->controls[i]->component.weights, DIT_ROLE_CONTROL, out, room, &found);
     for (i = 0; i < DITI_ENCODERS; i++)

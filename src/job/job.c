@@ -171,7 +171,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
     return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->text_rows == b->text_rows &&
            a->weighted == b->weighted && a->noisy_first == b->noisy_first && a->null_text == b->null_text &&
-           a->loras == b->loras && !memcmp(a->given, b->given, sizeof a->given) &&
+           a->bare == b->bare && a->loras == b->loras && !memcmp(a->given, b->given, sizeof a->given) &&
            !memcmp(a->holds, b->holds, sizeof a->holds) && a->control_set_count == b->control_set_count &&
            a->variants == b->variants && !memcmp(a->control_sets, b->control_sets, sizeof a->control_sets) &&
            !memcmp(a->reuse_variants, b->reuse_variants, sizeof a->reuse_variants) &&

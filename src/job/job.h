@@ -102,6 +102,8 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
+    diti_transformer *unconditional; /* evaluates the unconditional branch, without a text; NULL: transformer does */
+    bool guides_apart;               /* it does, as is known while parts are measured, too */
     diti_transformer *controls[DITI_MAX_CONTROLS]; /* control nets */
     uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
@@ -250,6 +252,7 @@ typedef struct diti_job_shape {
     uint32_t controls;      /* bit i: control net i works in some step */
     uint32_t control_sets[DITI_CONTROL_SETS], control_set_count; /* nets that work together in some step, as bits */
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
+    bool bare;      /* the unconditional branch has no text: another transformer evaluates it */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -317,6 +320,7 @@ typedef struct diti_job_request {
     double predicted_seconds; /* seconds of a picture where the planner chose the split; else 0 */
     diti_schedule schedule;
     dit_guidance guidance; /* the model's default stands in place of a scale of 0 */
+    uint32_t late_steps;   /* so many steps at the end are guided by low_scale, as an expert's for low noise are */
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
@@ -457,6 +461,7 @@ typedef struct diti_program {
     VkCommandBuffer *chunk_commands;           /* copies before and behind every chunk of every clip */
     diti_tensor first;                         /* F32 [C, area]: the latent frame that is given, or 0 */
     diti_step_desc low;                        /* evaluations by model->low */
+    diti_step_desc unconditional;              /* those by model->unconditional, where this share has both branches */
     uint32_t low_prepare;                      /* segment before the first of them; UINT32_MAX: there is none */
     bool is_low;                               /* steps that are emitted now are those of model->low */
     uint32_t low_segments[DITI_STEP_VARIANTS]; /* steps of model->low; UINT32_MAX: none */
@@ -809,6 +814,12 @@ DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uin
 DIT_INTERNAL bool diti_strips_used(const diti_job_shape *shape);
 /* The step is evaluated all at once, in a run that begins with step `begins`. */
 DIT_INTERNAL bool diti_strips_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
+/* The other transformer of models with two; NULL: there is one. */
+DIT_INTERNAL diti_transformer *diti_model_second(const dit_model *model);
+/* Whether a share has both branches, and a transformer for each. */
+DIT_INTERNAL bool diti_share_guides_apart(const diti_share *share);
+/* The transformer that program.step is for, where no expert for low noise is at work. */
+DIT_INTERNAL const diti_transformer *diti_share_transformer(const diti_share *share);
 /* Whether model->low evaluates the step. */
 DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step);
 DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step); /* bit i: control net i */

@@ -84,7 +84,7 @@ DIT_INTERNAL bool diti_encoder_is_third(const dit_model *model, uint32_t index) 
 /* Scopes of the parts that are loaded. */
 #define DITI_LORA_SCOPES (2u + DITI_ENCODERS)
 static size_t diti_lora_scopes(const dit_model *model, dit_role of, diti_lora_scope out[DITI_LORA_SCOPES]) {
-    const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? model->low : model->transformer;
+    const diti_transformer *transformer = of == DIT_ROLE_TRANSFORMER_2 ? diti_model_second(model) : model->transformer;
     size_t count = 0, i;
     if (transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER)) {
         out[count].part = DIT_ROLE_TRANSFORMER;
@@ -176,7 +176,7 @@ DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
 
 DIT_INTERNAL dit_result diti_loras_low_rank(dit_model *model, const diti_checkpoint *checkpoint, bool low,
                                             dit_error *err) {
-    const diti_transformer *transformer = low ? model->low : model->transformer;
+    const diti_transformer *transformer = low ? diti_model_second(model) : model->transformer;
     diti_device *device = diti_model_wants(model, DIT_ROLE_TRANSFORMER) ? model->device : NULL;
     diti_lora *made = NULL;
     if (!transformer) return DIT_OK;

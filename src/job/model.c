@@ -45,7 +45,8 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
                      (part == DITI_PART_TRANSFORMER || part == DITI_PART_TRANSFORMER_2);
     if (options.keep < options.matrices || options.expert) options.stream = model->stream;
     options.int8_attention = desc->int8_attention;
-    options.by_need = desc->weights_by_need && part == DITI_PART_TRANSFORMER;
+    options.by_need = desc->weights_by_need &&
+                      (part == DITI_PART_TRANSFORMER || (part == DITI_PART_TRANSFORMER_2 && model->guides_apart));
     options.read_once = diti_model_reads_once(model, desc);
     return options;
 }
@@ -80,17 +81,26 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     return result;
 }
 
-/* The expert for low noise, which is made as the other one is. Timesteps of the training go to 1000. */
-static dit_result diti_model_load_low(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    static const diti_model_want want = {DIT_ROLE_TRANSFORMER_2, "transformer_2", DITI_ENCODER_NONE};
-    diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER_2, DIT_ROLE_TRANSFORMER);
+DIT_INTERNAL diti_transformer *diti_model_second(const dit_model *model) {
+    return model->low ? model->low : model->unconditional;
+}
+
+/* The expert for low noise, or the transformer of the unconditional branch, which is made as the other one is.
+   Timesteps of the training go to 1000. */
+static dit_result diti_model_load_second(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_model_want want = {DIT_ROLE_TRANSFORMER_2, "transformer_2", DITI_ENCODER_NONE};
+    diti_load_options options;
     diti_model_part part;
     dit_result result;
     if (!model->transformer) return DIT_OK;
+    model->guides_apart = model->transformer->traits.guides_apart != NULL;
+    if (model->guides_apart) want.folder = model->transformer->traits.guides_apart;
+    options = diti_model_options(model, desc, DITI_PART_TRANSFORMER_2, DIT_ROLE_TRANSFORMER);
     result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
-                                       part.checkpoint, part.prefix, &options, &model->low, err);
+                                       part.checkpoint, part.prefix, &options,
+                                       model->guides_apart ? &model->unconditional : &model->low, err);
         if (result >= 0) result = diti_loras_low_rank(model, part.checkpoint, true, err);
         result = diti_model_name_config(&part, result, err);
     }
@@ -104,7 +114,15 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     double boundary = diti_setting_number(&settings, "boundary_ratio", 0, 0, 1);
     const diti_model_traits *high = model->transformer ? &model->transformer->traits : NULL;
     const diti_model_traits *low = model->low ? &model->low->traits : NULL;
+    const diti_model_traits *unconditional = model->unconditional ? &model->unconditional->traits : NULL;
     if (settings.result < 0 || !high) return settings.result;
+    if (unconditional &&
+        (!diti_equal(unconditional->family, high->family) || unconditional->latent_channels != high->latent_channels))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the unconditional transformer is one of %s with %u channels, the other one of %s with %u; "
+                         "they are not of one model",
+                         unconditional->family, (unsigned)unconditional->latent_channels, high->family,
+                         (unsigned)high->latent_channels);
     if (boundary > 0 && !low)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "model_index.json: boundary_ratio %g divides the steps between two experts, and transformer_2 "
@@ -239,6 +257,14 @@ static void diti_model_assume_scale(dit_model *model, const diti_checkpoint *che
     if (latents) diti_vae_belongs_to(model->vae, latents->channels, scale, latents->shift);
 }
 
+/* The autoencoder has latents as the transformer has them. */
+static void diti_model_fit_vae(const dit_model *model, diti_vae *vae) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    diti_vae_fit(vae, traits->latent_channels);
+    if (traits->pixels_last && diti_vae_get_traits(vae)->latent_channels == traits->latent_channels)
+        diti_vae_put_pixels_last(vae, traits->latent_means, traits->latent_deviations);
+}
+
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_VAE, "vae", DITI_ENCODER_NONE};
     diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE, DIT_ROLE_VAE);
@@ -249,7 +275,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
                                part.prefix, &options, &model->vae, err);
         result = diti_model_name_config(&part, result, err);
         if (model->vae) diti_model_assume_scale(model, part.checkpoint);
-        if (model->vae && model->transformer) diti_vae_fit(model->vae, model->transformer->traits.latent_channels);
+        if (model->vae && model->transformer) diti_model_fit_vae(model, model->vae);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -292,7 +318,7 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     }
     diti_json_free(&model->env, part.config);
     model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
-    if (model->tae && model->transformer) diti_vae_fit(model->tae, model->transformer->traits.latent_channels);
+    if (model->tae && model->transformer) diti_model_fit_vae(model, model->tae);
     if (!model->vae) {
         model->vae = model->tae;
         model->tae = NULL;
@@ -368,7 +394,10 @@ static void diti_model_describe_transformer(dit_model *model) {
     for (i = 0; i < DITI_COUNT(model->info.places); i++)
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
-    if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
+    if (diti_model_second(model))
+        model->info.parameters[DIT_ROLE_TRANSFORMER_2] = diti_model_second(model)->component.weights.parameters;
+    else if (traits->guides_apart)
+        model->info.missing |= 1u << DIT_ROLE_TRANSFORMER_2;
     for (i = 0; i < model->control_count; i++)
         model->info.parameters[DIT_ROLE_CONTROL] += model->controls[i]->component.weights.parameters;
     model->info.control_count = model->control_count;
@@ -493,8 +522,8 @@ static void diti_model_drop_parts(dit_model *model) {
     uint32_t i;
     for (i = 0; i < DITI_ENCODERS; i++) diti_encoder_unload(&model->encoders[i]);
     diti_transformer_destroy(model->transformer);
-    diti_transformer_destroy(model->low);
-    model->low = NULL;
+    diti_transformer_destroy(diti_model_second(model));
+    model->low = model->unconditional = NULL;
     while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
@@ -510,7 +539,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     dit_result result;
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_second(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
@@ -546,13 +575,13 @@ static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t
     return slot > least ? slot : least;
 }
 
-/* Two experts that do not both fit have slots for the one at work, a few large ones, since no matrix fills what is left
-   of a slot. Takes them off room. */
+/* Two experts, of which one is at work, that do not both fit have slots for that one, a few large ones, since no matrix
+   fills what is left of a slot. Takes them off room. */
 static void diti_model_experts(dit_model *model, diti_stream_sizes *sizes, uint64_t *room) {
     const uint64_t limit = model->device ? model->device->limits.block & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
     uint64_t high = model->sizes[DITI_PART_TRANSFORMER].matrices, low = model->sizes[DITI_PART_TRANSFORMER_2].matrices,
              most = high > low ? high : low, bytes, count;
-    if (!low || high + low <= *room) return;
+    if (!low || model->guides_apart || high + low <= *room) return;
     bytes = most + most / 16 + sizes->slot;
     if (bytes > *room) bytes = *room;
     count = bytes / (8 * sizes->slot);
@@ -628,8 +657,8 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
     for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;
     if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
-    if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
-        parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
+    if (diti_model_second(model) && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+        parts[DITI_PART_TRANSFORMER_2] = &diti_model_second(model)->component.weights;
     for (part = 0; part < (int)model->control_count; part++)
         if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
             parts[DITI_PART_CONTROL + part] = &model->controls[part]->component.weights;
@@ -711,7 +740,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     }
     result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
-    if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_second, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
     if (result == DIT_OK) diti_model_settle(model);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);

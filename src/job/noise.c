@@ -33,6 +33,18 @@ static void diti_noise_place(const dit_model *model, const diti_job_request *req
                    drawn + (by_frame ? (size_t)f * channels + c : (size_t)c * frames + f) * area, area * sizeof *out);
 }
 
+/* Planes of what is drawn, [area, C] of some models. */
+static void diti_noise_place_drawn(const dit_model *model, const diti_job_request *request, const float *drawn,
+                                   float *out) {
+    uint32_t channels = model->transformer->traits.latent_channels;
+    size_t area = (size_t)request->latent_width * request->latent_height, i;
+    if (!model->transformer->traits.noise_by_token) {
+        diti_noise_place(model, request, drawn, out);
+        return;
+    }
+    for (i = 0; i < area * channels; i++) out[i % channels * area + i / channels] = drawn[i];
+}
+
 /* --- frames that are given --- */
 
 /* Draws [channels, frames, area] become rows [frames * area, channels]. */
@@ -175,7 +187,7 @@ static void diti_noise_latents(const dit_model *model, uint32_t image, size_t va
         diti_noise_draw(source, scratch, values);
     if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
     diti_noise_draw(source, scratch, values);
-    diti_noise_place(model, out, scratch, out->noise + image * values);
+    diti_noise_place_drawn(model, out, scratch, out->noise + image * values);
 }
 
 /* The noise of a given first frame: the first rows of what is drawn for all tokens, [frames * area, C]. */
@@ -207,7 +219,7 @@ static void diti_noise_steps(const dit_model *model, uint32_t image, size_t valu
         for (i = 0; i < out->schedule.steps[step].draws; i++) diti_noise_draw(source, scratch, copies * values);
         if (!out->shape.stochastic) continue;
         if (out->schedule.steps[step].draws) /* the last of a step's draws is used */
-            diti_noise_place(model, out, scratch, out->step_noise + step * all + image * values);
+            diti_noise_place_drawn(model, out, scratch, out->step_noise + step * all + image * values);
         else
             memset(out->step_noise + step * all + image * values, 0, values * sizeof *scratch);
     }

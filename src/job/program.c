@@ -92,6 +92,7 @@ DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *
     uint32_t i;
     diti_free(env, program->step.family);
     diti_free(env, program->low.family);
+    diti_free(env, program->unconditional.family);
     for (i = 0; i < DITI_MAX_CONTROLS; i++) diti_free(env, program->net_steps[i].family);
 }
 
@@ -101,6 +102,7 @@ static void diti_share_ops(diti_share *share, diti_graph *graph) {
     diti_program_free_families(&job->env, &share->program);
     memset(share->program.net_steps, 0, sizeof share->program.net_steps);
     memset(&share->program.low, 0, sizeof share->program.low);
+    memset(&share->program.unconditional, 0, sizeof share->program.unconditional);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
     memset(&share->program.step, 0, sizeof share->program.step);

@@ -342,7 +342,7 @@ static void diti_request_align_text(const dit_model *model, uint32_t branches, d
 
 static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job_request *out) {
     uint32_t encoded = 0, given = 0, encodes = 0, gives = 0, branch;
-    for (branch = out->shape.null_text ? 1 : 0; branch < branches; branch++) {
+    for (branch = out->shape.null_text || out->shape.bare ? 1 : 0; branch < branches; branch++) {
         *(out->shape.encodes[branch] ? &encodes : &gives) += 1;
         *(out->shape.encodes[branch] ? &encoded : &given) += out->encoded[branch];
     }
@@ -409,7 +409,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
     DITI_TRY(diti_request_sees(model, desc, branches, err));
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
-    for (branch = 0; branch < branches && result >= 0; branch++)
+    for (branch = out->shape.bare ? 1 : 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens + diti_references_tokens(&out->shape), branches, out);
@@ -434,6 +434,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.quadratic = model->transformer->traits.quadratic_sigmas && !desc->schedule;
     wanted.measured_shift = model->transformer->traits.measured_shift;
+    if (!desc->schedule) wanted.sigma = model->transformer->traits.sigma;
     if (wanted.steps == model->sigma_count && !desc->schedule) {
         wanted.sigmas = model->sigmas;
         wanted.sigma_count = model->sigma_count;
@@ -463,6 +464,9 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
 static bool diti_request_guided(const dit_model *model, const diti_env *env, const dit_job_desc *desc, float scale) {
     bool negative =
         desc->negative_prompt || desc->negative_conditioning || diti_request_input(desc, "negative_prompt_embeds");
+    if (model->guides_apart && negative && !(desc->negative_prompt && !*desc->negative_prompt))
+        diti_log(env, DITI_LOG_WARNING,
+                 "a negative prompt has no effect on this model, whose unconditional transformer reads no text");
     if (scale == 1.0f || negative || model->transformer->traits.default_guidance != 1.0f) return scale != 1.0f;
     diti_log(env, DITI_LOG_WARNING, "guidance.scale %g has no effect without a negative prompt on this model",
              (double)scale);
@@ -473,7 +477,7 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 static const char *diti_job_uneven(const dit_model *model, const diti_job_request *request) {
     uint32_t branch, unit = model->transformer->traits.text_unit;
     if (!unit || model->transformer->traits.prefixes) return NULL;
-    for (branch = 0; branch < diti_job_branches(&request->shape); branch++)
+    for (branch = request->shape.bare ? 1 : 0; branch < diti_job_branches(&request->shape); branch++)
         if ((request->lengths[DITI_TEXT_FIRST][branch] + unit - 1) / unit * unit < request->shape.text_rows)
             return "devices and patches that divide rows need as many rows of text for each prompt: divide by cfg2, "
                    "tensor or layers alone, or make the prompts as long";
@@ -510,6 +514,9 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
                "another split, or leave cache away";
     if (model->low && diti_strips_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
+    if (request->shape.bare && diti_strips_used(&request->shape))
+        return "PipeFusion keeps keys and values of one transformer, and this model guides by another one; cfg2 gives each "
+               "a device";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
         return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_strips_used(&request->shape) && request->guidance.skip_layer > 0)
@@ -654,7 +661,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_check_inputs(desc, err));
     DITI_TRY(diti_request_parts(model, err));
     DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
-    if (desc->guidance.low_scale > 0 && !model->low)
+    if (desc->guidance.low_scale > 0 && !model->low && !model->guides_apart)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "guidance.low_scale is that of an expert for low noise, which this model lacks; it must be 0");
     DITI_TRY(diti_job_request_cache(model, desc, out, err));
@@ -677,11 +684,19 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     DITI_TRY(diti_request_picture_noise(model, env, desc, out, err));
     out->guidance = desc->guidance;
-    if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
-        out->guidance.low_scale = model->transformer->traits.expert_low_guidance;
+    if (out->guidance.scale == 0 && out->guidance.low_scale == 0)
+        out->guidance.low_scale =
+            model->low ? model->transformer->traits.expert_low_guidance : model->transformer->traits.late_guidance;
+    if (model->guides_apart && out->guidance.low_scale > 0) out->late_steps = (out->shape.steps + 15) / 16;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
+    out->shape.bare = out->shape.guided && model->guides_apart;
+    if (out->shape.bare && !model->unconditional)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "guidance.scale %g needs the transformer of the unconditional branch, which the model lacks: "
+                         "add it as a component with the role DIT_ROLE_TRANSFORMER_2, or give a scale of 1",
+                         (double)out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
                                              out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);

@@ -51,7 +51,7 @@ typedef struct diti_strip_walk {
 /* A strip's columns of planes. */
 static diti_tensor diti_strips_view(const diti_share *share, diti_graph *graph, diti_tensor planes, uint32_t first_row,
                                     uint32_t rows, uint32_t strip, uint32_t strips) {
-    uint32_t first, count = diti_transformer_strip_pixels(share->job->model->transformer, &share->program.step, strip,
+    uint32_t first, count = diti_transformer_strip_pixels(diti_share_transformer(share), &share->program.step, strip,
                                                           strips, &first);
     return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
 }
@@ -163,7 +163,7 @@ static void diti_strips_evaluate(diti_share *share, diti_graph *graph, const dit
     for (step->strip = 0; step->strip < p->count && !diti_graph_failed(graph); step->strip++) {
         diti_tensor prediction = 0;
         if (solver) diti_strips_solve(share, graph, p, solver, step->strip);
-        if (!idle) prediction = diti_transformer_strip(share->job->model->transformer, graph, step);
+        if (!idle) prediction = diti_transformer_strip(diti_share_transformer(share), graph, step);
         if (prediction) diti_strips_send(share, graph, prediction);
     }
     step->strip = step->first_branch = 0;

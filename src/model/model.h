@@ -81,6 +81,12 @@ typedef struct diti_model_traits {
     float fixed_shift;     /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
     /* The shift, where the scheduler's configuration says that it depends on the size; NULL: by that configuration. */
     double (*measured_shift)(uint32_t image_tokens, uint32_t steps);
+    /* Sigmas of the flow before the shift, which fall; NULL: by the schedule. */
+    double (*sigma)(uint32_t step, uint32_t steps, uint32_t image_tokens);
+    const char *guides_apart; /* another transformer of the same shape evaluates the unconditional branch, without a
+                                 text: the folder where pipelines have it; NULL: this one evaluates both */
+    float late_guidance; /* a sixteenth of the steps, the last ones, rounded up, has this guidance where nobody asks for
+                            another; 0: all have default_guidance */
     const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
     bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
@@ -123,10 +129,15 @@ typedef struct diti_model_traits {
     float default_fps;       /* frames of a second at which clips are shown */
     bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
-    uint32_t padding_rows;   /* rows of padding behind each prompt that are part of its text; the encoder makes them
-                                without   attending them, and such prompts are not lower-cased */
-    bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
-    bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_step_desc.still) */
+    bool noise_by_token;     /* noise of a picture is drawn [h, w, C] */
+    bool pixels_last;        /* channels of a latent pixel that is 2 x 2 of the autoencoder's are (dy, dx, c), and
+                                not (c, dy, dx) */
+    const float *latent_means, *latent_deviations; /* such a latent's, by channel, whatever the autoencoder's file says;
+                                                       NULL: what that says */
+    uint32_t padding_rows; /* rows of padding behind each prompt that are part of its text; the encoder makes them
+                              without   attending them, and such prompts are not lower-cased */
+    bool crops_text;       /* the unconditional prompt counts as many tokens as the other one, padding among them */
+    bool still_pictures;   /* a clip of one frame goes without attention between frames (diti_step_desc.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
                      rows have whole frames, and exchange them for positions */
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */

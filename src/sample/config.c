@@ -465,6 +465,8 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
         out->shift = diti_config_transform(settings, request);
     out->transforms = own && own->opensora && out->solver == DITI_SOLVER_EULER;
     out->sigmas = request->sigmas;
+    out->sigma = request->sigma;
+    out->image_tokens = request->image_tokens;
 }
 
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {

@@ -72,6 +72,8 @@ typedef struct diti_schedule_request {
         frames; /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
     /* A model's own dynamic shifting (docs/models.md 7.7); NULL: the config's. */
     double (*measured_shift)(uint32_t image_tokens, uint32_t steps);
+    /* A model's own sigmas before the shift (docs/models.md 7.7); NULL: by what follows. */
+    double (*sigma)(uint32_t step, uint32_t steps, uint32_t image_tokens);
     bool uniform;   /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     bool quadratic; /* flows: half of the steps equal and small, and others that grow, as LTX-Video's from 0.9.5 on */
     const float *sigmas;
@@ -158,6 +160,8 @@ typedef struct diti_sampling {
     bool transforms;              /* timesteps are uniform and shifted in float, as Open-Sora 1.2 does it */
     double shift, shift_terminal; /* shift_terminal 0: none */
     const float *sigmas;          /* explicit, steps of them; NULL: none */
+    double (*sigma)(uint32_t step, uint32_t steps, uint32_t image_tokens); /* the model's own; NULL: none */
+    uint32_t image_tokens;
     /* DPM-Solver++, UniPC */
     uint32_t order;
     bool stochastic; /* Euler, too: ancestral */

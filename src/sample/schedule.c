@@ -476,6 +476,8 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
     double training = 1.0 / sampling->train_steps,
            lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
     if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
+    if (sampling->sigma)
+        return diti_shift((double)(float)sampling->sigma(i, n, sampling->image_tokens), sampling->shift);
     if (sampling->quadratic) return diti_shift(diti_quadratic_sigma(i, n), sampling->shift);
     if (diti_sampling_multistep(sampling)) /* nearly uniform; they want some signal from the beginning */
         return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);

@@ -41,6 +41,7 @@ typedef struct diti_decoder_config {
     int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
+    bool deals;  /* DITI_TAPS_DEALT */
 } diti_decoder_config;
 
 struct diti_decoder {
@@ -395,7 +396,8 @@ static dit_result diti_decoder_read(diti_component *component, diti_loader *load
             "to different models",
             diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
     config->needed = config->taps[config->tap_count - 1];
-    config->normed = config->needed == config->layers && !(loader->taps && loader->taps->unnormed);
+    config->deals = config->tap_count > 1 && loader->taps->form & DITI_TAPS_DEALT;
+    config->normed = config->needed == config->layers && !(loader->taps && loader->taps->form & DITI_TAPS_UNNORMED);
     return DIT_OK;
 }
 
@@ -816,13 +818,26 @@ static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *g
 static diti_tensor diti_decoder_tap(const diti_decoder *decoder, diti_graph *graph, diti_tensor out, uint32_t tap,
                                     diti_tensor x) {
     const diti_decoder_config *config = &decoder->config;
+    uint32_t rows = diti_tensor_rows(graph, x), row = config->deals ? tap * rows : 0;
     diti_tensor to =
-        out ? diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, x), tap * config->columns, config->columns) : 0;
+        out ? diti_tensor_view(graph, out, row, rows, config->deals ? 0 : tap * config->columns, config->columns) : 0;
     if (config->normed && config->taps[tap] == config->layers)
         return diti_decoder_norm(decoder, graph, x, &decoder->final_norm, NULL, to, true, "decoder_final_norm");
     if (!to) return x;
     diti_copy(graph, x, to, "decoder_state");
     return to;
+}
+
+/* F32 [rows, taps * columns] of states one below the other: value c of state s is column c * taps + s. */
+static diti_tensor diti_decoder_deal(const diti_decoder *decoder, diti_graph *graph, uint32_t rows, diti_tensor x) {
+    diti_block_desc deal = DITI_ZERO;
+    deal.clip.frames = deal.time = deal.channel_step = decoder->config.tap_count;
+    deal.clip.height = deal.side = deal.time_step = 1;
+    deal.clip.width = rows;
+    deal.columns = decoder->config.tap_count * decoder->config.columns;
+    deal.out_f32 = true;
+    deal.name = "deal hidden states";
+    return diti_gather_frames(graph, x, &deal);
 }
 
 DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
@@ -831,7 +846,8 @@ DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_g
     uint32_t i, tap = 0;
     diti_decoder_inputs(decoder, graph, use);
     if (config->tap_count > 1)
-        out = diti_tensor_new(graph, DITI_F32, use->rows, config->tap_count * config->columns, "hidden states");
+        out = diti_tensor_new(graph, DITI_F32, config->deals ? config->tap_count * use->rows : use->rows,
+                              config->deals ? config->columns : config->tap_count * config->columns, "hidden states");
     for (i = 0; i <= config->needed && !diti_graph_failed(graph); i++) {
         if (tap < config->tap_count && config->taps[tap] == i) {
             diti_tensor state = diti_decoder_tap(decoder, graph, out, tap++, x);
@@ -842,6 +858,7 @@ DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_g
         diti_decoder_run_block(decoder, graph, use, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
+    if (config->deals) out = diti_decoder_deal(decoder, graph, use->rows, out);
     if (use->weights) diti_weigh_rows(graph, out, use->weights, "decoder_weigh");
     return out;
 }

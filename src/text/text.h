@@ -17,8 +17,12 @@ typedef struct diti_taps {
     uint32_t layers;       /* layers of the encoder whose states are numbered here; in one with other layers the states
                               at the same fractions count; 0: any encoder's */
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
-    bool unnormed;         /* the last state is before the final norm */
+    uint32_t form;         /* any of the enum below */
 } diti_taps;
+enum {                         /* diti_taps.form */
+       DITI_TAPS_UNNORMED = 1, /* the last state is before the final norm */
+       DITI_TAPS_DEALT = 2     /* the states of a column lie side by side, and not the columns of a state */
+};
 enum { /* diti_chat.rules */
        DITI_CHAT_KEEPS_AFTER =
            1,                /* a text too long is cut before `after`, whose tokens are made apart; else at the end */

@@ -423,7 +423,8 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
 }
 
 /* Numbers of channels, lines and columns in a pixel of 2 x 2. */
-static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lines, uint32_t columns) {
+static diti_block_desc diti_kl_block(const diti_vae *vae, const diti_row_band *row_band, uint32_t lines,
+                                     uint32_t columns) {
     diti_block_desc block = DITI_ZERO;
     block.clip.frames = row_band->images;
     block.clip.height = lines;
@@ -431,9 +432,10 @@ static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lin
     block.columns = columns;
     block.time = 1;
     block.side = 2;
-    block.channel_step = block.time_step = 4;
-    block.line_step = 2;
-    block.pixel_step = 1;
+    block.time_step = 4;
+    block.channel_step = vae->pixels_last ? 1 : 4;
+    block.pixel_step = vae->pixels_last ? diti_kl_channels(vae) : 1;
+    block.line_step = 2 * block.pixel_step;
     block.name = "vae_pack";
     return block;
 }
@@ -442,7 +444,7 @@ static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lin
 DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x,
                                         diti_row_band *row_band) {
     uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
-    diti_block_desc block = diti_kl_block(row_band, lines, columns);
+    diti_block_desc block = diti_kl_block(vae, row_band, lines, columns);
     x = diti_spread_frames(graph, x, &block);
     row_band->height *= 2;
     row_band->width *= 2;
@@ -451,14 +453,34 @@ DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, 
                             columns);
 }
 
+/* x [h * w, C] packed with columns (dy, dx, c), in out [h / 2 * w / 2, 4C]. */
+static void diti_kl_pack_pixels(diti_graph *graph, diti_tensor x, const diti_row_band *row_band, diti_tensor out) {
+    uint32_t own = diti_tensor_columns(graph, x), rows = diti_tensor_rows(graph, x), dy;
+    uint32_t line = row_band->width * own;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, rows, own, "vae_pack"), lines;
+    diti_copy(graph, x, all, "vae_pack");
+    all = diti_tensor_reshape(graph, all, rows / row_band->width / 2, 2 * line);
+    for (dy = 0; dy < 2 && !diti_graph_failed(graph); dy++) {
+        lines = diti_tensor_new(graph, DITI_F32, rows / row_band->width / 2, line, "vae_pack");
+        diti_copy(graph, diti_tensor_view(graph, all, 0, rows / row_band->width / 2, dy * line, line), lines,
+                  "vae_pack");
+        diti_copy(graph, diti_tensor_reshape(graph, lines, rows / 4, 2 * own),
+                  diti_tensor_view(graph, out, 0, rows / 4, dy * 2 * own, 2 * own), "vae_pack");
+    }
+}
+
 /* Means and logarithms of variances [h * w, 2C] become [h / 2 * w / 2, 8C], each packed. */
 static diti_tensor diti_kl_pack(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_row_band *row_band) {
     uint32_t own = diti_kl_channels(vae), all = vae->traits.latent_channels, rows = diti_tensor_rows(graph, x), i;
     diti_tensor packed = diti_tensor_new(graph, DITI_F32, rows / 4, 2 * all, "vae_pack");
     for (i = 0; i < 2 && !diti_graph_failed(graph); i++) {
-        diti_block_desc block = diti_kl_block(row_band, row_band->height, all);
+        diti_block_desc block = diti_kl_block(vae, row_band, row_band->height, all);
+        diti_tensor one = diti_tensor_view(graph, x, 0, rows, i * own, own);
         block.out = diti_tensor_view(graph, packed, 0, rows / 4, i * all, all);
-        diti_gather_frames(graph, diti_tensor_view(graph, x, 0, rows, i * own, own), &block);
+        if (vae->pixels_last)
+            diti_kl_pack_pixels(graph, one, row_band, block.out);
+        else
+            diti_gather_frames(graph, one, &block);
     }
     return packed;
 }

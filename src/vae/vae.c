@@ -19,6 +19,16 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
+DIT_INTERNAL void diti_vae_put_pixels_last(diti_vae *vae, const float *means, const float *deviations) {
+    diti_vae_traits *traits = &vae->traits;
+    uint32_t c;
+    vae->pixels_last = vae->packs;
+    for (c = 0; vae->packs && traits->by_channel && means && c < traits->latent_channels; c++) {
+        traits->shifts[c] = means[c];
+        traits->scales[c] = 1 / deviations[c];
+    }
+}
+
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
     if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
     vae->traits.scale = scale;

@@ -37,6 +37,9 @@ DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
 /* Fits a tiny autoencoder to a model whose latents have four times its channels, since a pixel of them is 2 x 2. */
 DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels);
+/* Where vae packs: channels of packed pixels are (dy, dx, c). means, deviations: of each, in place of those that the
+   file has; NULL: the file's. */
+DIT_INTERNAL void diti_vae_put_pixels_last(diti_vae *vae, const float *means, const float *deviations);
 /* Whether it is a tiny autoencoder of clips (TAEHV), which decodes their first frame, or a picture, and no more. */
 DIT_INTERNAL bool diti_vae_remembers(const diti_vae *vae);
 /* Colours of latents without a decoder (colors.c), for latents of so many channels and that scale; false: none are
@@ -239,8 +242,9 @@ struct diti_vae {
     struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
-    bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
-    bool wide;  /* residuals in F32 whatever the activation format */
+    bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx, or with */
+    bool pixels_last; /* channel (dy * 2 + dx) * C + c */
+    bool wide;        /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
     uint32_t ldm_levels;          /* levels of the decoder, where LDM's names count them from the other end */
