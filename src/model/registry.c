@@ -27,6 +27,7 @@ DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
 DIT_INTERNAL const diti_family *diti_anima_family(void);
 DIT_INTERNAL const diti_family *diti_ernie_family(void);
+DIT_INTERNAL const diti_family *diti_ideogram4_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -148,6 +149,11 @@ static const diti_family_row diti_families[] = {
     {diti_ernie_family, "ERNIE-Image", NULL},
 #else
     {NULL, "ERNIE-Image", "DIT_NO_ERNIE"},
+#endif
+#ifndef DIT_NO_IDEOGRAM4
+    {diti_ideogram4_family, "Ideogram 4", NULL},
+#else
+    {NULL, "Ideogram 4", "DIT_NO_IDEOGRAM4"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

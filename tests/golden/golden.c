@@ -37,6 +37,7 @@
 #include "model/krea2.c"
 #include "model/anima.c"
 #include "model/ernie.c"
+#include "model/ideogram4.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "vae/dc.c"
@@ -56,6 +57,7 @@
 #include "golden_dit.h"
 #include "golden_hunyuandit.h"
 #include "golden_hunyuanvideo.h"
+#include "golden_ideogram4.h"
 #include "golden_kontext.h"
 #include "golden_krea2.h"
 #include "golden_longcat.h"
@@ -101,6 +103,7 @@ static const golden_family families[] = {
     {"FLUX.3", golden_is_flux3, golden_run_flux3},
     {"Chroma", golden_is_chroma, golden_run_chroma},
     {"LongCat-Image", golden_is_longcat, golden_run_longcat},
+    {"Ideogram 4", golden_is_ideogram4, golden_run_ideogram4},
     {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
@@ -190,6 +193,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_chroma",
     "tests/fixtures/pipe_longcat",
     "tests/fixtures/pipe_ovis",
+    "tests/fixtures/pipe_ideogram4",
     "tests/fixtures/qwen3_text_gguf",
     "tests/fixtures/qwen2_text",
     "tests/fixtures/gemma2_text",

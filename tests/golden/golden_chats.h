@@ -49,6 +49,7 @@ static const golden_asked_case golden_asked_cases[] = {
     {"pipe_qwenimage21", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 0, NULL, NULL},
     {"pipe_krea2", GOLDEN_ASTRONAUT, "turbo.prompt_hidden", 32, "turbo.prompt_mask", NULL},
     {"pipe_krea2", "blurry, low quality", "raw_cfg.negative_prompt_hidden", 32, "raw_cfg.negative_prompt_mask", NULL},
+    {"pipe_ideogram4", GOLDEN_ASTRONAUT, "polish.text", 0, NULL, "tests/fixtures/pipe_krea2"},
     {"pipe_anima", GOLDEN_ASTRONAUT, "cond.source_hidden_states", 0, NULL, NULL},
     {"pipe_anima", "blurry, low quality", "uncond.source_hidden_states", 0, NULL, NULL},
     {"pipe_longcat", GOLDEN_SIGN, "t2i.prompt_embeds", 0, NULL, "tests/fixtures/pipe_qwenimage"},

@@ -244,6 +244,15 @@ static const golden_table golden_flux3_names[] = {
     GOLDEN_PLAIN_TABLE("single_transformer_blocks.", "single_blocks.", golden_flux3_block),
     GOLDEN_PLAIN_TABLE("", "", golden_flux3_other)};
 
+/* --- Ideogram 4 --- */
+static const char *const golden_ideogram4_block[][2] = {{"attention.to_out.0", "attention.o"}};
+static const golden_joined golden_ideogram4_joins[] = {
+    {{"attention.to_q.", "attention.to_k.", "attention.to_v."}, "attention.qkv."}};
+static const char *const golden_ideogram4_other[][2] = {{"input_proj", "input_proj"}};
+static const golden_table golden_ideogram4_names[] = {
+    GOLDEN_TABLE("layers.", "layers.", golden_ideogram4_block, golden_ideogram4_joins),
+    GOLDEN_PLAIN_TABLE("", "", golden_ideogram4_other)};
+
 /* --- Qwen-Image-2.1: single files have the repository's names behind a prefix --- */
 static const char *const golden_same[][2] = {{"proj_out", "proj_out"}};
 static const golden_table golden_same_names[] = {GOLDEN_PLAIN_TABLE("", "", golden_same)};
@@ -315,6 +324,7 @@ static const golden_original golden_originals[] = {
     {"pipe_ovis", "model.diffusion_model.", golden_ovis_names, DITI_COUNT(golden_ovis_names), "norm_out.linear.",
      false},
     {"pipe_flux3", "", golden_flux3_names, DITI_COUNT(golden_flux3_names), "norm_out.linear.", false},
+    {"pipe_ideogram4", "", golden_ideogram4_names, DITI_COUNT(golden_ideogram4_names), NULL, false},
     {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
     {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},
     {"hunyuanvideo", "", golden_hunyuan_names, DITI_COUNT(golden_hunyuan_names), "norm_out.linear.", false},

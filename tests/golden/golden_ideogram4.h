@@ -1,0 +1,149 @@
+/* Ideogram 4: blocks of both transformers on what is recorded of the first call, whole evaluations, the same from a
+   file with the original's names, the pipeline's schedules, and its pictures, whose other parts are those of fixtures
+   beside the folder. */
+#ifndef GOLDEN_IDEOGRAM4_H
+#define GOLDEN_IDEOGRAM4_H
+#include "golden_calls.h"
+#include "golden_originals.h"
+
+enum { GOLDEN_IDEOGRAM4_ROWS = 3, GOLDEN_IDEOGRAM4_COLUMNS = 5, GOLDEN_IDEOGRAM4_IMAGE = 15 };
+
+static inline bool golden_is_ideogram4(const golden_folder *folder) {
+    return folder->golden && diti_checkpoint_find(folder->golden, "polish.uncond.mid.layers.0");
+}
+
+static inline float *golden_ideogram4_rows(golden_case *c, const char *which, const char *rest, uint32_t index) {
+    uint64_t count;
+    char name[64];
+    diti_format(name, sizeof name, rest, which, (unsigned)index);
+    return golden_floats(c->m.folder->golden, name, &count);
+}
+
+static inline void golden_ideogram4_parts(golden_case *c, const diti_transformer *model, const char *which) {
+    diti_graph *graph = &c->m.graph;
+    char name[64];
+    uint32_t i;
+    diti_tensor x;
+    diti_transformer_begin(model, graph, &c->step);
+    x = diti_transformer_embed(model, graph, &c->step);
+    for (i = 0; i < model->traits.layers; i++) {
+        x = diti_transformer_block(model, graph, &c->step, i, x);
+        diti_format(name, sizeof name, "polish.%s.mid.layers.%u", which, (unsigned)i);
+        golden_expect(&c->m, name, x, golden_ideogram4_rows(c, which, "polish.%s.mid.layers.%u", i), GOLDEN_BLOCK);
+        x = golden_copy(&c->m, golden_give(&c->m, DITI_F32, diti_tensor_rows(graph, x), model->traits.width,
+                                           golden_ideogram4_rows(c, which, "polish.%s.mid.layers.%u", i)));
+    }
+}
+
+/* The first call of a transformer: which is "cond", which reads the text, or "uncond". */
+static inline void golden_ideogram4_evaluate(golden *g, const golden_folder *folder, const diti_transformer *model,
+                                             const char *which) {
+    golden_case c = DITI_ZERO;
+    diti_step_desc *d = &c.step;
+    uint32_t channels = model->traits.latent_channels;
+    uint64_t count = 0;
+    float *time, *values;
+    golden_graph_begin(&c.m, g, folder);
+    time = golden_floats(folder->golden, "polish.cond.in.timestep", &count);
+    c.timestep = 1000 * (1 - time[0]);
+    free(time);
+    d->batch = d->branches = d->steps = d->text_batch = 1;
+    d->height = GOLDEN_IDEOGRAM4_ROWS;
+    d->width = GOLDEN_IDEOGRAM4_COLUMNS;
+    if (diti_equal(which, "cond")) {
+        values = golden_floats(folder->golden, "polish.text", &count);
+        d->text_tokens = (uint32_t)count / model->traits.text_columns;
+        d->text = golden_give(&c.m, DITI_F32, d->text_tokens, model->traits.text_columns, values);
+    }
+    values = golden_floats(folder->golden, "polish.cond.in.hidden_states", &count);
+    d->latent = golden_give(&c.m, DITI_F32, channels, GOLDEN_IDEOGRAM4_IMAGE,
+                            golden_transpose(values, GOLDEN_IDEOGRAM4_IMAGE, channels));
+    d->row = golden_give_u32(&c.m, 0);
+    diti_transformer_prepare(model, &c.m.graph, d);
+    diti_graph_segment(&c.m.graph, "step", true);
+    if (!diti_graph_failed(&c.m.graph)) golden_ideogram4_parts(&c, model, which);
+    values = golden_ideogram4_rows(&c, which, "polish.%s.out", 0);
+    for (count = 0; count < GOLDEN_IDEOGRAM4_IMAGE * channels; count++)
+        values[count] = -values[count]; /* to the noise */
+    golden_expect(&c.m, which, diti_transformer_step(model, &c.m.graph, d),
+                  golden_transpose(values, GOLDEN_IDEOGRAM4_IMAGE, channels), GOLDEN_MODEL);
+    golden_case_run(&c, model);
+}
+
+static bool golden_ideogram4_unconditional;
+
+static inline bool golden_ideogram4_case(golden *g, const golden_folder *folder, const diti_transformer *model,
+                                         uint32_t index) {
+    if (index) return false;
+    golden_ideogram4_evaluate(g, folder, model, golden_ideogram4_unconditional ? "uncond" : "cond");
+    return true;
+}
+
+static inline void golden_ideogram4_transformer(golden *g, const golden_folder *folder, const char *which) {
+    char path[96];
+    diti_json *config;
+    diti_checkpoint *weights;
+    golden_ideogram4_unconditional = diti_starts_with(which, "unconditional");
+    diti_format(path, sizeof path, "%s/config.json", which);
+    config = golden_open_json(&g->env, folder->path, path);
+    diti_format(path, sizeof path, "%s/diffusion_pytorch_model.safetensors", which);
+    weights = golden_open_checkpoint(&g->env, folder->path, path);
+    golden_run_cases(g, folder, config, weights, golden_ideogram4_case);
+    golden_run_original(g, folder, config, weights, golden_ideogram4_case);
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, config);
+}
+
+/* sigmas.STEPS.WIDTHxHEIGHT */
+static inline void golden_ideogram4_schedules(golden *g, const golden_folder *folder) {
+    static const uint32_t known[][3] = {{48, 2048, 2048}, {20, 768, 1024}, {12, 1536, 1024}};
+    size_t k;
+    for (k = 0; k < DITI_COUNT(known); k++) {
+        uint32_t steps = known[k][0], tokens = known[k][1] / 16 * (known[k][2] / 16), i;
+        char name[64];
+        uint64_t count;
+        float *expected, out[64];
+        diti_format(name, sizeof name, "sigmas.%u.%ux%u", (unsigned)steps, (unsigned)known[k][1],
+                    (unsigned)known[k][2]);
+        expected = golden_floats(folder->golden, name, &count);
+        for (i = 0; i < steps; i++) out[i] = (float)diti_ideogram4_sigma(i, steps, tokens);
+        if (golden_require(g, expected && count == steps, "%s is there", name))
+            golden_compare(g, name, out, expected, steps, 2e-7);
+        free(expected);
+    }
+}
+
+static inline void golden_ideogram4_call(golden *g, const golden_folder *folder, const char *name,
+                                         const diti_json *call) {
+    static const char *const parts[][2] = {{"text_encoder/", "tests/fixtures/pipe_krea2"},
+                                           {"tokenizer/", "tests/fixtures/pipe_krea2"},
+                                           {"vae/", "tests/fixtures/pipe_flux2_klein"}};
+    golden_beside source = DITI_ZERO;
+    source.parts = parts;
+    source.count = DITI_COUNT(parts);
+    golden_beside_call(g, folder, name, call, &source);
+}
+
+/* Either branch on a device of its own; full sweeps: rows, heads and blocks divided among devices, too. */
+static inline void golden_ideogram4_split(golden *g, const golden_folder *folder, const char *name,
+                                          const diti_json *call) {
+    static const char *const splits[][2] = {
+        {"cfg2", "0,0"}, {"tensor3", "0,0,0"}, {"layers2", "0,0"}, {"ulysses3", "0,0,0"}, {"cfg2,ring2", "0,0,0,0"}};
+    golden on = *g;
+    size_t i;
+    for (i = 0; i < (test_sweeps() ? DITI_COUNT(splits) : 1) && diti_equal(name, "polish"); i++) {
+        on.split = splits[i][0];
+        on.device = splits[i][1];
+        golden_ideogram4_call(&on, folder, name, call);
+    }
+    g->compared = on.compared;
+}
+
+static inline void golden_run_ideogram4(golden *g, const golden_folder *folder) {
+    golden_ideogram4_schedules(g, folder);
+    golden_ideogram4_transformer(g, folder, "transformer");
+    golden_ideogram4_transformer(g, folder, "unconditional_transformer");
+    golden_each_call(g, folder, golden_ideogram4_call);
+    if (!g->split) golden_each_call(g, folder, golden_ideogram4_split);
+}
+#endif
