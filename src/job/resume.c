@@ -199,6 +199,7 @@ static bool diti_resume_has_weights(const dit_job *job) {
     if (job->model->transformer->component.weights.streamed && !job->model->stream)
         return true; /* all come from the file */
     if (job->request.shape.split.shard) return false;
+    if (job->request.shape.bare && job->request.shape.split.degree[DITI_SPLIT_CFG] > 1) return false;
     return !diti_split_cuts_blocks(&job->request.shape.split);
 }
 

@@ -1,7 +1,7 @@
 /* A model with two experts under a budget that holds one of them: what stays on the device is the expert's at work. The
    other one's matrices are read when its steps begin, and once, whatever the number of steps; results are those of a
-   model that is all on the device. Under a smaller budget matrices that have no room are read in every step.
-   test-runs: lavapipe, in test-all sanitize */
+   model that is all on the device. Under a smaller budget matrices that have no room are read in every step. And a
+   model that guides by a transformer of its own. test-runs: lavapipe, in test-all sanitize */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
@@ -235,10 +235,137 @@ static void test_recorded(uint64_t budget, const uint8_t *plain) {
     free(e);
 }
 
+/* --- Ideogram 4, whose unconditional half of guidance another transformer evaluates, in every step --- */
+
+enum { DRAWN_WIDTH = 48, DRAWN_HEIGHT = 80, DRAWN = DRAWN_WIDTH * DRAWN_HEIGHT * 4 };
+static counted_file halves[2] = {{"transformer/", NULL, 0, 0, false},
+                                 {"unconditional_transformer/", NULL, 0, 0, false}};
+static bool lacks_half;
+
+static dit_result open_halves(const char *member, dit_source *out, void *user) {
+    static char path[512];
+    FILE *file;
+    uint32_t i;
+    (void)user;
+    if (lacks_half && diti_starts_with(member, halves[1].folder)) return DIT_ERROR_IO;
+    diti_format(path, sizeof path, "tests/fixtures/%s/%s",
+                diti_starts_with(member, "text_encoder/") || diti_starts_with(member, "tokenizer/") ? "pipe_krea2"
+                : diti_starts_with(member, "vae/")                                                  ? "pipe_flux2_klein"
+                                                                                                    : "pipe_ideogram4",
+                member);
+    file = fopen(path, "rb");
+    if (!file) return DIT_ERROR_IO;
+    fclose(file);
+    out->path = path;
+    for (i = 0; i < 2; i++) {
+        counted_file *counted = &halves[i];
+        if (!diti_starts_with(member, counted->folder) || !diti_ends_with(member, ".safetensors")) continue;
+        if (!counted->data) counted->data = test_read_file(path, &counted->size);
+        out->path = NULL;
+        out->read_at = read_counted;
+        out->size = counted->size;
+        out->user = counted;
+    }
+    return DIT_OK;
+}
+
+/* The first picture of a job; read: bytes of either transformer's file that the job has read. */
+static void draw_halves(dit_context *context, const dit_model_desc *desc, const dit_job_desc *wish, const char *what,
+                        uint8_t *out, uint64_t read[2]) {
+    dit_model_desc full = *desc;
+    dit_job_desc job_desc = *wish;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    uint32_t i;
+    full.source.open = open_halves;
+    memset(out, 0, DRAWN);
+    if (!CHECK_MESSAGE(dit_model_load(context, &full, &model, &err) == DIT_OK, "%s: %s", what, err.message)) return;
+    for (i = 0; i < 2; i++) read[i] = halves[i].read;
+    job_desc.model = model;
+    job_desc.prompt = "a fox runs through snow";
+    job_desc.width = DRAWN_WIDTH;
+    job_desc.height = DRAWN_HEIGHT;
+    job_desc.steps = 2;
+    job_desc.seed = 7;
+    if (CHECK_MESSAGE(dit_job_create(context, &job_desc, &job, &err) == DIT_OK &&
+                          dit_job_wait(job, UINT64_MAX) == DIT_OK,
+                      "%s: %s", what, err.message))
+        CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, out, DRAWN, 0, &err) == DIT_OK);
+    for (i = 0; i < 2; i++) read[i] = halves[i].read - read[i];
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
+/* Both are streamed in every step; two pictures are made at once; each is on a device of its own, which reads it alone;
+   the last step is guided less, and a negative prompt is not read. */
+static void test_halves(dit_context *context, dit_context *two) {
+    static uint8_t plain[DRAWN], other[DRAWN];
+    dit_model_desc all = {0}, little = {0}, by_need = {0};
+    dit_job_desc desc = {0}, wish = {0};
+    uint64_t read[2];
+    draw_halves(context, &all, &desc, "resident", plain, read);
+    CHECK(read[0] == 0 && read[1] == 0);
+    little.weight_budget = 250000;
+    draw_halves(context, &little, &desc, "streamed", other, read);
+    CHECK_MESSAGE(!memcmp(plain, other, DRAWN), "streamed transformers make another picture");
+    CHECK_MESSAGE(read[0] > halves[0].size / 4 && read[1] > halves[1].size / 4, "%llu and %llu bytes are streamed",
+                  (unsigned long long)read[0], (unsigned long long)read[1]);
+    wish.image_count = 2;
+    draw_halves(context, &all, &wish, "two pictures", other, read);
+    CHECK_MESSAGE(!memcmp(plain, other, DRAWN), "the first of two pictures is another one");
+    by_need.weights_by_need = true;
+    wish = desc;
+    wish.split = "cfg2";
+    draw_halves(two, &by_need, &wish, "cfg2", other, read);
+    CHECK_MESSAGE(!memcmp(plain, other, DRAWN), "two devices make another picture");
+    CHECK_MESSAGE(read[0] > halves[0].size / 2 && read[0] < halves[0].size * 5 / 4 && read[1] > halves[1].size / 2 &&
+                      read[1] < halves[1].size * 5 / 4,
+                  "%llu and %llu bytes are read by two devices", (unsigned long long)read[0],
+                  (unsigned long long)read[1]);
+    wish = desc;
+    wish.guidance.scale = 7;
+    wish.guidance.low_scale = 3;
+    wish.negative_prompt = "blurry";
+    draw_halves(context, &all, &wish, "the same guidance by name", other, read);
+    CHECK_MESSAGE(!memcmp(plain, other, DRAWN), "the default is not 7, and 3 in the last step");
+    wish.guidance.low_scale = 0;
+    draw_halves(context, &all, &wish, "one guidance", other, read);
+    CHECK_MESSAGE(memcmp(plain, other, DRAWN) != 0, "the last step is not guided less");
+}
+
+/* Without the second transformer there are pictures without guidance alone. */
+static void test_half(dit_context *context) {
+    static uint8_t alone[DRAWN], other[DRAWN];
+    dit_model_desc desc = {0};
+    dit_job_desc wish = {0};
+    dit_model *model = NULL;
+    dit_model_info info;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    uint64_t read[2];
+    wish.guidance.scale = 1;
+    draw_halves(context, &desc, &wish, "unguided", alone, read);
+    lacks_half = true;
+    draw_halves(context, &desc, &wish, "unguided, without the second", other, read);
+    CHECK(!memcmp(alone, other, DRAWN));
+    desc.source.open = open_halves;
+    if (CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s", err.message)) {
+        dit_model_get_info(model, &info);
+        CHECK(info.missing == 1u << DIT_ROLE_TRANSFORMER_2);
+        wish.model = model;
+        wish.guidance.scale = 0;
+        CHECK(dit_job_create(context, &wish, &job, &err) == DIT_ERROR_UNSUPPORTED_MODEL && !job);
+        CHECK_MESSAGE(strstr(err.message, "DIT_ROLE_TRANSFORMER_2") != NULL, "%s", err.message);
+    }
+    dit_model_destroy(model);
+    lacks_half = false;
+}
+
 int main(void) {
     static uint8_t plain[VALUES];
     dit_context_desc cd = {0};
-    dit_context *context = NULL;
+    dit_context *context = NULL, *two = NULL;
     dit_error err = {0};
     uint64_t budget = 0;
     test_vulkan_begin();
@@ -247,11 +374,17 @@ int main(void) {
         test_turns(context, &budget, plain);
         test_part(context, plain);
         test_broken(context, budget);
+        cd.devices = "0,0";
+        if (CHECK_MESSAGE(dit_context_create(&cd, &two, &err) == DIT_OK, "%s", err.message)) test_halves(context, two);
+        test_half(context);
     }
+    dit_context_destroy(two);
     dit_context_destroy(context);
     test_recorded(budget, plain);
     free(transformers[0].data);
     free(transformers[1].data);
+    free(halves[0].data);
+    free(halves[1].data);
     test_vulkan_end();
     return TEST_END("experts");
 }
