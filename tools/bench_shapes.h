@@ -103,6 +103,7 @@ static const shape shapes[] = {
      true,
      {{LAYER_JOINT_GATED, 8}, {LAYER_SINGLE_GATED, 24}}},
     {"z-image", 3840, 30, 10240, 1, 4096, 64, 64, 64, DITI_QKV_RMS, true, {{LAYER_SANDWICH, 32}}},
+    {"ideogram-4", 4608, 18, 12288, 1, 4096, 256, 128, 128, DITI_QKV_RMS, true, {{LAYER_SANDWICH, 34}}},
     {"qwen-image", 3072, 24, 12288, 1, 4096, 128, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 60}}},
     {"qwen-image-21", 4096, 32, 12288, 1, 4096, 0, 64, 64, DITI_QKV_RMS, true, {{LAYER_GATED, 32}}},
     {"ernie-image", 4096, 32, 12288, 1, 4096, 0, 128, 128, DITI_QKV_RMS, true, {{LAYER_GATED, 36}}},

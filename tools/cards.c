@@ -306,6 +306,7 @@ static const model models[] = {
      false,
      NULL},
     {"ernie-image", "ERNIE-Image", published_ernie, {ministral_3b}, vae_flux2, 1024, 1024, 0, 50, 4, false, NULL},
+    {"ideogram-4", "Ideogram 4", published_ideogram4, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 48, 0, false, NULL},
     {"anima", "Anima", published_anima, {qwen3_06b, conditioner}, vae_wan, 1024, 1024, 0, 30, 0, true, NULL},
     {"sana-600m", "Sana 0.6B", published_sana_600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true, NULL},
     {"sana-1600m", "Sana 1.6B", published_sana_1600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true, NULL},
@@ -418,6 +419,7 @@ static bool takes_reference(const model *m) { return m->vae == vae_wan_whole; }
 
 /* Models with an expert for low noise beside the transformer; both have the same shape. */
 static bool has_experts(const model *m) { return !strcmp(m->name, "wan22-t2v-a14b"); }
+static bool has_second(const model *m) { return has_experts(m) || !strcmp(m->name, "ideogram-4"); }
 
 /* ---- one model of one type on one card ---- */
 
@@ -445,7 +447,7 @@ static dit_result open_scheduler(const char *member, dit_source *out, void *user
 
 static void open_files(const model *m, dit_type type, files *out) {
     const maker makers[] = {m->transformer, m->texts[0], m->texts[1],
-                            m->texts[2],    m->vae,      has_experts(m) ? m->transformer : NULL};
+                            m->texts[2],    m->vae,      has_second(m) ? m->transformer : NULL};
     uint32_t i;
     memset(out, 0, sizeof *out);
     for (i = 0; i < sizeof makers / sizeof *makers; i++) {

@@ -27,6 +27,7 @@ typedef struct part_option {
 static const part_option part_options[] = {
     {"--high-noise-diffusion-model", DIT_ROLE_TRANSFORMER, offsetof(options, high_noise)},
     {"--diffusion-model", DIT_ROLE_TRANSFORMER, offsetof(options, diffusion_model)},
+    {"--uncond-diffusion-model", DIT_ROLE_TRANSFORMER_2, offsetof(options, uncond)},
     {"--clip-l", DIT_ROLE_TEXT_1, offsetof(options, clip_l)},
     {"--clip-g", DIT_ROLE_TEXT_2, offsetof(options, clip_g)},
     {"--t5", DIT_ROLE_T5, offsetof(options, t5)},
@@ -61,6 +62,13 @@ static int check_model_path(app *a) {
     if (!path && a->o.high_noise)
         return complain(EXIT_USAGE, "--high-noise-diffusion-model %s: name the other expert with --diffusion-model",
                         a->o.high_noise);
+    if (a->o.uncond && a->o.high_noise)
+        return complain(EXIT_USAGE,
+                        "--uncond-diffusion-model is of Ideogram 4, --high-noise-diffusion-model of Wan 2.2; "
+                        "no model has both");
+    if (!path && a->o.uncond)
+        return complain(EXIT_USAGE, "--uncond-diffusion-model %s: name the other transformer with --diffusion-model",
+                        a->o.uncond);
     if (!path) {
         if (!find_bundled("emoji-q8_0.gguf", a->model_path))
             return complain(EXIT_INPUT,
@@ -235,6 +243,7 @@ static void list_inputs(const app *a, input_list *out) {
     const named_path single[] = {{"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
                                  {"--diffusion-model", o->diffusion_model},
                                  {"--high-noise-diffusion-model", o->high_noise},
+                                 {"--uncond-diffusion-model", o->uncond},
                                  {"--clip-l", o->clip_l},
                                  {"--clip-g", o->clip_g},
                                  {"--t5", o->t5},
@@ -427,6 +436,7 @@ static int complain_missing(const app *a) {
     what = role_name(&a->info, (dit_role)role);
     if (role == DIT_ROLE_TRANSFORMER) flag = "--diffusion-model FILE";
     if (role == DIT_ROLE_VAE) flag = "--vae FILE";
+    if (role == DIT_ROLE_TRANSFORMER_2) flag = "--uncond-diffusion-model FILE, or do without guidance by --cfg-scale 1";
     text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;
     if (text >= 0 && !strstr(what, "LLaMA")) flag = flags[text];
     if (text >= 0 && strstr(what, "T5")) flag = flags[2];
@@ -534,6 +544,7 @@ static int open_headers(app *a, const char *what) {
     dit_model_get_info(a->headers, &a->info);
     for (role = DIT_ROLE_TEXT_1; role <= DIT_ROLE_TEXT_3; role++) /* a part that another device runs is not missing */
         if (a->info.parameters[role]) a->info.missing &= ~(1u << role);
+    if (a->o.guidance && strtod(a->o.guidance, NULL) == 1) a->info.missing &= ~(1u << DIT_ROLE_TRANSFORMER_2);
     if (a->o.conditioning) a->info.missing &= ~(TEXT_PARTS | TOKENIZERS);
     if (a->o.encode_prompt) a->info.missing &= TEXT_PARTS | TOKENIZERS;
     if (add_tokenizers(a))

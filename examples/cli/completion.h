@@ -43,6 +43,7 @@ static const struct {
     {"--model", NULL},
     {"--diffusion-model", NULL},
     {"--high-noise-diffusion-model", NULL},
+    {"--uncond-diffusion-model", NULL},
     {"--clip-l", NULL},
     {"--clip-g", NULL},
     {"--t5", NULL},

@@ -41,7 +41,8 @@ static const char *role_name(const dit_model_info *info, dit_role role) {
     case DIT_ROLE_VAE: return "autoencoder";
     case DIT_ROLE_TAE: return "tiny autoencoder";
     case DIT_ROLE_CONTROL: return "control net";
-    case DIT_ROLE_TRANSFORMER_2: return "transformer for low noise";
+    case DIT_ROLE_TRANSFORMER_2:
+        return strcmp(info->family, "ideogram4") ? "transformer for low noise" : "unconditional transformer";
     case DIT_ROLE_IMAGE_ENCODER: return "image encoder";
     case DIT_ROLE_SCHEDULER: return "scheduler";
     case DIT_ROLE_TOKENIZER_1:

@@ -19,7 +19,7 @@ typedef struct options {
         *type_rules, *repeat_from, *batch, *grid, *quality, *serve, *completion;
     const char *init_image, *end_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last,
         *rescale, *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
-    const char *diffusion_model, *high_noise, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
+    const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
     const char *control_net, *control_image, *control_strength, *control_first, *control_last, *control_mode,
@@ -114,6 +114,7 @@ static const option_entry option_table[] = {
     {"--model", "-m", NULL, TEXT(model), TOLD_HERE, "Model"},
     {"--diffusion-model", NULL, NULL, TEXT(diffusion_model), TOLD_HERE, "Diffusion model"},
     {"--high-noise-diffusion-model", NULL, NULL, TEXT(high_noise), TOLD_HERE, "High noise diffusion model"},
+    {"--uncond-diffusion-model", NULL, NULL, TEXT(uncond), TOLD_HERE, "Unconditional diffusion model"},
     {"--clip-l", NULL, "--llm|--qwen2vl|--text-encoder", TEXT(clip_l), TOLD_HERE, "CLIP-L"},
     {"--clip-g", NULL, "--text-encoder-2", TEXT(clip_g), TOLD_HERE, "CLIP-G"},
     {"--t5", NULL, "--t5xxl", TEXT(t5), TOLD_HERE, "T5"},
@@ -246,6 +247,7 @@ static const char more_help_text[] =
     "      --man                   this help as a page for man\n"
     "      --high-noise-diffusion-model PATH  the first expert of Wan 2.2 A14B; the\n"
     "                              second one is --diffusion-model\n"
+    "      --uncond-diffusion-model PATH  the transformer by which Ideogram 4 guides\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
     "      --end-img FILE          the last frame of a clip, beside --init-img\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"

@@ -40,12 +40,23 @@ static bool join_references(const char *paths, const char *picture, char *out, s
 
 /* The text of picture i; freed with free, NULL without memory. */
 static char *parameters_text(const app *a, uint32_t i) {
-    static const char *const files[] = {"--init-img",   "--end-img",         "--mask",
-                                        "--noise",      "--diffusion-model", "--high-noise-diffusion-model",
-                                        "--clip-l",     "--clip-g",          "--t5",
-                                        "--vae",        "--taesd",           "--tokenizer",
-                                        "--init-video", "--conditioning",    "--control-image",
-                                        "--control-net"};
+    static const char *const files[] = {"--init-img",
+                                        "--end-img",
+                                        "--mask",
+                                        "--noise",
+                                        "--diffusion-model",
+                                        "--high-noise-diffusion-model",
+                                        "--clip-l",
+                                        "--clip-g",
+                                        "--t5",
+                                        "--vae",
+                                        "--taesd",
+                                        "--tokenizer",
+                                        "--init-video",
+                                        "--conditioning",
+                                        "--control-image",
+                                        "--control-net",
+                                        "--uncond-diffusion-model"};
     char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
     char frames_text[16], fps[32];
@@ -116,15 +127,16 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
 
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[] = {"--model",        "--diffusion-model",
-                                        "--clip-l",       "--clip-g",
-                                        "--t5",           "--vae",
-                                        "--taesd",        "--tokenizer",
-                                        "--mask",         "--init-img",
-                                        "--noise",        "--init-video",
-                                        "--conditioning", "--control-image",
-                                        "--control-net",  "--high-noise-diffusion-model",
-                                        "--end-img"}; /* hashes below know their places */
+    static const char *const files[] = {
+        "--model",        "--diffusion-model",
+        "--clip-l",       "--clip-g",
+        "--t5",           "--vae",
+        "--taesd",        "--tokenizer",
+        "--mask",         "--init-img",
+        "--noise",        "--init-video",
+        "--conditioning", "--control-image",
+        "--control-net",  "--high-noise-diffusion-model",
+        "--end-img",      "--uncond-diffusion-model"}; /* hashes below know their places */
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;

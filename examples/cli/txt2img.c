@@ -59,6 +59,7 @@
 static const char *const loading_options[] = {"--model",
                                               "--diffusion-model",
                                               "--high-noise-diffusion-model",
+                                              "--uncond-diffusion-model",
                                               "--clip-l",
                                               "--clip-g",
                                               "--t5",

@@ -43,6 +43,7 @@ static const architecture architectures[] = {
     {"Qwen-Image", published_qwenimage, 20430, "qwenimage", "1.0"},
     {"Qwen-Image-2.1", published_qwenimage21, 7115, "qwenimage21", "2.1"},
     {"Anima", published_anima, 1956, "anima", "1.0"},
+    {"Ideogram-4", published_ideogram4, 9279, "ideogram4", "4"},
     {"Lumina-Image 2", published_lumina2, 2610, "lumina2", "lumina2"},
     {"Sana 0.6B", published_sana_600m, 592, "sana", "sana"},
     {"Sana 1.6B", published_sana_1600m, 1604.5, "sana", "sana"},

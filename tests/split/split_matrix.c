@@ -445,6 +445,13 @@ static const row table[] = {
     {"ovis", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
     {"ovis", "cfg2,layers2", "4", 7, 5, 1, NULL, NULL, EXACT},
     {"ovis", "pipefusion2", "2", 7, 5, 1, NULL, NULL, STALE},
+    {"ideogram4", "cfg2", "2", 7, 5, 1, NULL, NULL, EXACT}, /* a transformer for each branch */
+    {"ideogram4", "tensor3", "3", 7, 5, 2, NULL, NULL, EXACT},
+    {"ideogram4", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"ideogram4", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"ideogram4", "cfg2,ring2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"ideogram4", "cfg2,tensor3", "6", 7, 5, 1, NULL, NULL, EXACT},
+    {"ideogram4", "pipefusion2", "2", 7, 5, 1, "guides by another one", NULL, STALE},
     {"flux3", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
@@ -777,7 +784,8 @@ static bool has_forms(void) {
     return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
            !diti_equal(family, "qwenimage21") && !diti_equal(family, "sana") && !diti_equal(family, "lumina2") &&
            !diti_equal(family, "krea2") && !diti_equal(family, "chroma") && !diti_equal(family, "flux3") &&
-           !diti_equal(family, "ernie") && !diti_equal(family, "longcat") && !diti_equal(family, "ovis");
+           !diti_equal(family, "ernie") && !diti_equal(family, "longcat") && !diti_equal(family, "ovis") &&
+           !diti_equal(family, "ideogram4");
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

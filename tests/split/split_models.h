@@ -45,6 +45,7 @@ static const fixture fixtures[] = {
     {"longcat", "tests/fixtures/pipe_longcat/transformer", 16, 0, false, false, true},
     {"ovis", "tests/fixtures/pipe_ovis/transformer", 16, 0, false, false, false},
     {"flux3", "tests/fixtures/pipe_flux3/transformer", 128, 0, false, false, false},
+    {"ideogram4", "tests/fixtures/pipe_ideogram4/transformer", 128, 0, false, false, false},
     {"wan clip", "tests/fixtures/wan", 16, 5, false, false, false},
     {"short clip", "tests/fixtures/pipe_latte/transformer", 4, 2, false, false, false},
     {"ltx from a picture", "tests/fixtures/pipe_ltx", 0, 9, true, false, false},
@@ -85,7 +86,7 @@ static inline const generated_model *find_shape(const char *name) {
 }
 
 static inline bool load_fixture(maker *m, const fixture *f, dit_model_desc desc) {
-    dit_component components[2];
+    dit_component components[3];
     char path[300];
     snprintf(path, sizeof path, "%s%s", f->path[0] == '/' ? fixture_folder : "", f->path);
     memset(components, 0, sizeof components);
@@ -99,11 +100,13 @@ static inline bool load_fixture(maker *m, const fixture *f, dit_model_desc desc)
         m->decoder = generated_wide_vae(f->channels);
         components[1].source = memory_source(&m->decoder);
     }
+    components[2].role = DIT_ROLE_TRANSFORMER_2;
+    components[2].source.path = "tests/fixtures/pipe_ideogram4/unconditional_transformer";
     if (!f->channels) {
         desc.source.path = path;
     } else {
         desc.components = components;
-        desc.component_count = 2;
+        desc.component_count = strcmp(f->name, "ideogram4") ? 2 : 3;
     }
     return CHECK_MESSAGE(load_denoiser(m, NULL, DIT_TYPE_STORED, desc) == DIT_OK, "%s", err.message);
 }

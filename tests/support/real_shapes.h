@@ -412,6 +412,37 @@ static inline void real_zimage(real_file *file, uint64_t width, uint32_t refiner
     real_layer(file, 64, width, "all_final_layer.2-1.linear", "final_layer.linear", 0);
 }
 
+/* Ideogram 4: either of its transformers. */
+static inline void real_ideogram4(real_file *file) {
+    static const char *const norms[] = {"attention_norm1", "attention_norm2", "ffn_norm1", "ffn_norm2"};
+    const uint64_t width = 4608, time = 512, text = 13 * 4096, feed = 12288;
+    char name[64];
+    uint32_t i, k;
+    real_layer(file, width, 128, "input_proj", "input_proj", 0);
+    real_norm(file, text, false, "llm_cond_norm", "llm_cond_norm", 0);
+    real_layer(file, width, text, "llm_cond_proj", "llm_cond_proj", 0);
+    real_table(file, 2, width, "embed_image_indicator.weight", "embed_image_indicator.weight", 0);
+    real_layer(file, width, width, "t_embedding.mlp_in", "t_embedding.mlp_in", 0);
+    real_layer(file, width, width, "t_embedding.mlp_out", "t_embedding.mlp_out", 0);
+    real_layer(file, time, width, "adaln_proj", "adaln_proj", 0);
+    for (i = 0; i < 34; i++) {
+        real_layer(file, 4 * width, time, "layers.%u.adaln_modulation", "layers.%u.adaln_modulation", i);
+        real_joined_bare(file, "qkv", width, width, "layers.%u.attention.to_%c", "layers.%u.attention.qkv", i);
+        real_vector(file, 256, 1, "layers.%u.attention.norm_q.weight", "layers.%u.attention.norm_q.weight", i, "");
+        real_vector(file, 256, 1, "layers.%u.attention.norm_k.weight", "layers.%u.attention.norm_k.weight", i, "");
+        real_matrix(file, width, width, "layers.%u.attention.to_out.0", "layers.%u.attention.o", i);
+        real_matrix(file, feed, width, "layers.%u.feed_forward.w1", "layers.%u.feed_forward.w1", i);
+        real_matrix(file, width, feed, "layers.%u.feed_forward.w2", "layers.%u.feed_forward.w2", i);
+        real_matrix(file, feed, width, "layers.%u.feed_forward.w3", "layers.%u.feed_forward.w3", i);
+        for (k = 0; k < 4; k++) {
+            diti_format(name, sizeof name, "layers.%%u.%s", norms[k]);
+            real_norm(file, width, false, name, name, i);
+        }
+    }
+    real_layer(file, width, time, "final_layer.adaln_modulation", "final_layer.adaln_modulation", 0);
+    real_layer(file, 128, width, "final_layer.linear", "final_layer.linear", 0);
+}
+
 static inline void real_flux2_embedder(real_file *file, uint64_t width, const char *diffusers, const char *original) {
     char names[4][112];
     diti_format(names[0], sizeof names[0], "time_guidance_embed.%s.linear_1", diffusers);
@@ -1519,6 +1550,7 @@ static inline void published_sana_sprint(real_file *file) { real_sana(file, 2240
 static inline void published_krea2(real_file *file) { real_krea2(file); }
 static inline void published_ernie(real_file *file) { real_ernie(file, 4096, 12288, 3072, 128, 36); }
 static inline void published_qwenimage21(real_file *file) { real_qwenimage21(file); }
+static inline void published_ideogram4(real_file *file) { real_ideogram4(file); }
 static inline void published_anima(real_file *file) { real_anima(file); }
 static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }

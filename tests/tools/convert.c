@@ -344,13 +344,16 @@ static void test_gemma(const diti_env *env) {
     remove(output);
 }
 
-/* Parts that few models have: a second expert, the conditioner of a folder without model_index.json, and what lies in a
-   folder that model_index.json does not name. */
+/* Parts that few models have: a second expert, the transformer of the unconditional branch, the conditioner of a folder
+   without model_index.json, and what lies in a folder that model_index.json does not name. */
 static void test_rare_parts(const diti_env *env) {
     static const struct {
         const char *folder, *part, *files[2];
     } cases[] = {
         {"tests/fixtures/pipe_wan22_i2v_a14b", "transformer_2", {"transformer_2/config.json", NULL}},
+        {"tests/fixtures/pipe_ideogram4",
+         "unconditional_transformer",
+         {"unconditional_transformer/config.json", "model_index.json"}},
         {"tests/fixtures/pipe_anima", "text_conditioner", {"text_conditioner/config.json", "tokenizer/tokenizer.json"}},
         {"tests/fixtures/pipe_chroma", "transformer", {"transformer/config.json", NULL}}};
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {

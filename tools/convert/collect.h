@@ -204,11 +204,12 @@ static bool is_left_out(const converter *convert, const char *component) {
 }
 
 /* The folders of a pipeline that dit.h looks into; weights lie in the first ones. */
-enum { WEIGHT_FOLDERS = 8 };
-static const char *const pipeline_folders[] = {"transformer",    "transformer_2",    "text_encoder",  "text_encoder_2",
-                                               "text_encoder_3", "text_conditioner", "image_encoder", "vae",
-                                               "scheduler",      "tokenizer",        "tokenizer_2",   "tokenizer_3",
-                                               "t5_tokenizer",   "processor"};
+enum { WEIGHT_FOLDERS = 9 };
+static const char *const pipeline_folders[] = {"transformer",      "transformer_2",  "unconditional_transformer",
+                                               "text_encoder",     "text_encoder_2", "text_encoder_3",
+                                               "text_conditioner", "image_encoder",  "vae",
+                                               "scheduler",        "tokenizer",      "tokenizer_2",
+                                               "tokenizer_3",      "t5_tokenizer",   "processor"};
 
 static dit_result add_folders(converter *convert) {
     const size_t count = DITI_COUNT(pipeline_folders);
