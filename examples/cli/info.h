@@ -42,7 +42,7 @@ static const char *role_name(const dit_model_info *info, dit_role role) {
     case DIT_ROLE_TAE: return "tiny autoencoder";
     case DIT_ROLE_CONTROL: return "control net";
     case DIT_ROLE_TRANSFORMER_2:
-        return strcmp(info->family, "ideogram4") ? "transformer for low noise" : "unconditional transformer";
+        return info->default_frames ? "transformer for low noise" : "unconditional transformer"; /* of Ideogram 4 */
     case DIT_ROLE_IMAGE_ENCODER: return "image encoder";
     case DIT_ROLE_SCHEDULER: return "scheduler";
     case DIT_ROLE_TOKENIZER_1:

@@ -154,7 +154,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     solver->health = share->program.health_words;
 }
 
-/* What the unconditional branch reads where another transformer evaluates it: no text. Where the share has both
+/* The unconditional branch reads no text where another transformer evaluates it. Where the share has both
    branches, that transformer has an evaluation of its own, and program.step is of the other branch alone. */
 static void diti_emit_bare(diti_share *share, diti_graph *graph) {
     diti_step_desc *step = &share->program.step, *bare = step;

@@ -103,7 +103,7 @@ struct dit_model {
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
     diti_transformer *unconditional; /* evaluates the unconditional branch, without a text; NULL: transformer does */
-    bool guides_apart;               /* it does, as is known while parts are measured, too */
+    bool guides_apart;               /* another transformer does: known while parts are measured, too */
     diti_transformer *controls[DITI_MAX_CONTROLS]; /* control nets */
     uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
@@ -320,7 +320,7 @@ typedef struct diti_job_request {
     double predicted_seconds; /* seconds of a picture where the planner chose the split; else 0 */
     diti_schedule schedule;
     dit_guidance guidance; /* the model's default stands in place of a scale of 0 */
-    uint32_t late_steps;   /* so many steps at the end are guided by low_scale, as an expert's for low noise are */
+    uint32_t late_steps;   /* steps at the end that are guided by low_scale, as an expert's for low noise are */
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
@@ -458,13 +458,13 @@ typedef struct diti_program {
     uint32_t chunk_segments[DITI_VAE_CHUNK_KINDS]; /* by kind; UINT32_MAX: there are no such chunks */
     diti_vae_chunk *chunks;                        /* a clip's, in order */
     uint32_t chunk_count;
-    VkCommandBuffer *chunk_commands;           /* copies before and behind every chunk of every clip */
-    diti_tensor first;                         /* F32 [C, area]: the latent frame that is given, or 0 */
-    diti_step_desc low;                        /* evaluations by model->low */
-    diti_step_desc unconditional;              /* those by model->unconditional, where this share has both branches */
-    uint32_t low_prepare;                      /* segment before the first of them; UINT32_MAX: there is none */
-    bool is_low;                               /* steps that are emitted now are those of model->low */
-    uint32_t low_segments[DITI_STEP_VARIANTS]; /* steps of model->low; UINT32_MAX: none */
+    VkCommandBuffer *chunk_commands; /* copies before and behind every chunk of every clip */
+    diti_tensor first;               /* F32 [C, area]: the latent frame that is given, or 0 */
+    diti_step_desc low;              /* evaluations by model->low */
+    diti_step_desc unconditional;    /* evaluations by model->unconditional, where this share has both branches */
+    uint32_t low_prepare;            /* segment before the first of them; UINT32_MAX: there is none */
+    bool is_low;                     /* steps that are emitted now are those of model->low */
+    uint32_t low_segments[DITI_STEP_VARIANTS];                       /* steps of model->low; UINT32_MAX: none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_VARIANTS];     /* step_segment is the first; UINT32_MAX: none */
     uint32_t reuse_segments[2][DITI_STEP_FORMS][DITI_STEP_VARIANTS]; /* steps that reuse blocks, of either expert */
     diti_residual residuals[2];                                      /* residuals that they reuse, of either */

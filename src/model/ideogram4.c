@@ -241,7 +241,7 @@ static const float diti_ideogram4_deviations[128] = {
     1.6853346f};
 /* clang-format on */
 
-/* Of the standard normal distribution. */
+/* The value below which a part p of the standard normal distribution lies. */
 static double diti_ideogram4_quantile(double p) {
     double low = -10, high = 10;
     uint32_t i;
@@ -485,7 +485,7 @@ DIT_INTERNAL const diti_family *diti_ideogram4_family(void) {
     static const diti_family family = {
         "ideogram4",
         "Ideogram 4",
-        {"Ideogram4Transformer2DModel",
+        {"Ideogram4Transformer2DModel Ideogram4Transformer",
          NULL,
          {"embed_image_indicator.weight", "llm_cond_proj.weight", "layers.0.attention.to_q.weight", NULL},
          {"embed_image_indicator.weight", "llm_cond_proj.weight", "layers.0.attention.qkv.weight", NULL},
