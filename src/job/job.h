@@ -460,8 +460,8 @@ typedef struct diti_program {
     uint32_t chunk_count;
     VkCommandBuffer *chunk_commands; /* copies before and behind every chunk of every clip */
     diti_tensor first;               /* F32 [C, area]: the latent frame that is given, or 0 */
-    diti_step_desc low;              /* evaluations by model->low */
     diti_step_desc unconditional;    /* evaluations by model->unconditional, where this share has both branches */
+    diti_step_desc low;              /* evaluations by model->low */
     uint32_t low_prepare;            /* segment before the first of them; UINT32_MAX: there is none */
     bool is_low;                     /* steps that are emitted now are those of model->low */
     uint32_t low_segments[DITI_STEP_VARIANTS];                       /* steps of model->low; UINT32_MAX: none */

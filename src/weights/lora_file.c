@@ -84,6 +84,7 @@ static const diti_lora_prefix diti_lora_prefixes[] = {
     {"net.", DIT_ROLE_TRANSFORMER}, /* Anima's own files */
     {"lora_transformer_", DIT_ROLE_TRANSFORMER},
     {"transformer.", DIT_ROLE_TRANSFORMER},
+    {"conditional_transformer.", DIT_ROLE_TRANSFORMER},
     {"diffusion_model.", DIT_ROLE_TRANSFORMER},
     {"model.diffusion_model.", DIT_ROLE_TRANSFORMER},
     {"unet.", DIT_ROLE_TRANSFORMER},

@@ -868,6 +868,8 @@ static void test_trainers(void) {
          "Hunyuan_video_I2V_lora_double_blocks_0_img_attn_qkv.lora_up.weight", 192, 64},
         {"lumina2", "lora_unet_layers_0_attention_qkv.lora_down.weight",
          "lora_unet_layers_0_attention_qkv.lora_up.weight", 120, 72}, /* sd-scripts */
+        {"pipe_ideogram4/transformer", "conditional_transformer.layers.0.attention.qkv.lora_A.weight",
+         "conditional_transformer.layers.0.attention.qkv.lora_B.weight", 144, 48}, /* ideogram-oss/ideogram4 */
         {"lumina2", "transformer.layers.0.attn.to_k.lora_A.weight", "transformer.layers.0.attn.to_k.lora_B.weight", 24,
          72},
         {"pipe_anima/transformer", "lora_unet_blocks_0_self_attn_q_proj.lora_down.weight",
