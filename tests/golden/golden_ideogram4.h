@@ -113,14 +113,77 @@ static inline void golden_ideogram4_schedules(golden *g, const golden_folder *fo
     }
 }
 
+static const char *const golden_ideogram4_beside[][2] = {{"text_encoder/", "tests/fixtures/pipe_krea2"},
+                                                         {"tokenizer/", "tests/fixtures/pipe_krea2"},
+                                                         {"vae/", "tests/fixtures/pipe_flux2_klein"}};
+
+/* Noise that a seed draws, token by token. */
+static inline void golden_ideogram4_noise(golden *g, const golden_folder *folder) {
+    golden_beside source = DITI_ZERO;
+    dit_model_desc desc = DITI_ZERO;
+    dit_job_desc wish = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    golden_pipe p = DITI_ZERO;
+    dit_job *job = NULL;
+    uint64_t count;
+    float *noise = golden_floats(folder->golden, "noise.seed7", &count);
+    source.parts = golden_ideogram4_beside;
+    source.count = DITI_COUNT(golden_ideogram4_beside);
+    source.path = folder->path;
+    desc.source.open = golden_beside_open;
+    desc.source.user = &source;
+    noise = golden_transpose(noise, GOLDEN_IDEOGRAM4_IMAGE, (uint32_t)count / GOLDEN_IDEOGRAM4_IMAGE);
+    if (golden_pipe_load(&p, g, folder, &desc)) {
+        wish.model = p.model;
+        wish.width = 16 * GOLDEN_IDEOGRAM4_COLUMNS;
+        wish.height = 16 * GOLDEN_IDEOGRAM4_ROWS;
+        wish.steps = 1;
+        wish.seed = 7;
+        if (golden_require(g, dit_job_create(p.context, &wish, &job, &err) == DIT_OK, "noise: %s", err.message))
+            golden_compare(g, "noise.seed7", job->request.noise, noise, count, 1e-6);
+    }
+    dit_job_destroy(job);
+    golden_pipe_close(&p);
+    free(noise);
+}
+
+/* A picture that is given becomes tokens in the order of the model's. */
+static inline void golden_ideogram4_encode(golden *g, const golden_folder *folder) {
+    const uint32_t height = 16 * GOLDEN_IDEOGRAM4_ROWS, width = 16 * GOLDEN_IDEOGRAM4_COLUMNS;
+    diti_json *config = golden_open_json(&g->env, "tests/fixtures/pipe_flux2_klein", "vae/config.json");
+    diti_checkpoint *weights =
+        golden_open_checkpoint(&g->env, "tests/fixtures/pipe_flux2_klein", "vae/diffusion_pytorch_model.safetensors");
+    dit_error err = DITI_ZERO;
+    diti_vae *vae = NULL;
+    golden_graph m;
+    uint64_t count;
+    diti_tensor x;
+    float *picture = golden_floats(folder->golden, "encode.in.image", &count);
+    picture = golden_transpose(picture, 3, height * width);
+    if (golden_open_device(g) &&
+        golden_require(g, diti_vae_load(golden_shared.device, &g->env, config, weights, "", NULL, &vae, &err) == DIT_OK,
+                       "the autoencoder %s", err.message)) {
+        diti_vae_put_pixels_last(vae, NULL, NULL);
+        golden_graph_begin(&m, g, folder);
+        x = golden_copy(&m, golden_give(&m, DITI_F32, height * width, 3, picture));
+        x = diti_vae_encode(vae, &m.graph, x, height, width, 0);
+        golden_expect(&m, "encode.mean",
+                      diti_tensor_view(&m.graph, x, 0, GOLDEN_IDEOGRAM4_IMAGE, 0, diti_tensor_columns(&m.graph, x) / 2),
+                      golden_floats(folder->golden, "encode.mean", &count), GOLDEN_MODEL);
+        if (golden_require(g, golden_graph_create(&m, &err) == DIT_OK, "encode is planned %s", err.message))
+            golden_graph_run(&m);
+        golden_graph_end(&m);
+    }
+    diti_vae_destroy(vae);
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, config);
+}
+
 static inline void golden_ideogram4_call(golden *g, const golden_folder *folder, const char *name,
                                          const diti_json *call) {
-    static const char *const parts[][2] = {{"text_encoder/", "tests/fixtures/pipe_krea2"},
-                                           {"tokenizer/", "tests/fixtures/pipe_krea2"},
-                                           {"vae/", "tests/fixtures/pipe_flux2_klein"}};
     golden_beside source = DITI_ZERO;
-    source.parts = parts;
-    source.count = DITI_COUNT(parts);
+    source.parts = golden_ideogram4_beside;
+    source.count = DITI_COUNT(golden_ideogram4_beside);
     golden_beside_call(g, folder, name, call, &source);
 }
 
@@ -141,6 +204,8 @@ static inline void golden_ideogram4_split(golden *g, const golden_folder *folder
 
 static inline void golden_run_ideogram4(golden *g, const golden_folder *folder) {
     golden_ideogram4_schedules(g, folder);
+    golden_ideogram4_noise(g, folder);
+    golden_ideogram4_encode(g, folder);
     golden_ideogram4_transformer(g, folder, "transformer");
     golden_ideogram4_transformer(g, folder, "unconditional_transformer");
     golden_each_call(g, folder, golden_ideogram4_call);
