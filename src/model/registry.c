@@ -167,8 +167,9 @@ DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
     out[0] = 0;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family_row *row = &diti_families[i];
-        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s",
-                                        used ? ", " : "; this build was made with ", row->left_out_by))
+        const char *front = used ? ", _" : "; this build was made with DIT_NO_"; /* short, so that a message has room */
+        if (row->family ||
+            !diti_format(out + used, DITI_FAMILIES_TEXT - used, "%s%s", front, row->left_out_by + strlen("DIT_NO_")))
             continue;
         used += strlen(out + used);
     }
