@@ -282,7 +282,7 @@ namespace Dit {
             public uint missing, default_width, default_height, size_multiple, default_steps, class_count, frame_multiple;
             public uint default_frames;
             public float default_fps;
-            public byte wants_image, takes_last_image, wants_last_image, wants_mask, wants_control, holds_frames;
+            public byte wants_image, takes_last_image, wants_last_image, wants_mask, wants_control, takes_control, holds_frames;
             public float default_guidance;
             public uint latent_channels, latent_factor;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] default_sampler;
@@ -324,8 +324,12 @@ namespace Dit {
             public IntPtr init_image;
             public uint init_count;
             public IntPtr mask;
+            public uint mask_count;
             public float strength;
-            public IntPtr control_image, references;
+            public IntPtr control_image;
+            public uint control_count;
+            public float control_strength;
+            public IntPtr references;
             public uint reference_count;
             public IntPtr mask_strategy;
             public uint loop_count, loop, loop_frames;

@@ -68,7 +68,7 @@ class ModelInfo(c.Structure):
     _fields_ = _fields([
         (c.c_char * 32, "family,variant"), (u64 * 16, "parameters"),
         (u32, "missing,default_width,default_height,size_multiple,default_steps,class_count,frame_multiple,default_frames"),
-        (f32, "default_fps"), (flag, "wants_image,takes_last_image,wants_last_image,wants_mask,wants_control,holds_frames"), (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
+        (f32, "default_fps"), (flag, "wants_image,takes_last_image,wants_last_image,wants_mask,wants_control,takes_control,holds_frames"), (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
         (c.c_char * 32, "default_sampler,default_schedule"), (u64, "weight_bytes,streamed_bytes,absent_bytes"),
         (u32, "layers,single_layers,hidden,heads,patch,default_latent_frames"), (text * 3, "encoders"), (text * 16, "places"),
         (u32, "lora_count,control_count")])
@@ -92,8 +92,8 @@ class JobDesc(c.Structure):
         (pointer, "negative_conditioning"), (size_t, "negative_conditioning_size"), (pointer, "inputs"),
         (u32, "input_count,width,height,frame_count"), (f32, "fps"), (u32, "image_count,steps"), (text, "sampler,schedule"),
         (Guidance, "guidance"), (f32, "shift,eta"), (u32, "clip_skip"), (u64, "seed"), (c.c_int, "rng"),
-        (pointer, "init_image"), (u32, "init_count"), (pointer, "mask"), (f32, "strength"), (pointer, "control_image,references"),
-        (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
+        (pointer, "init_image"), (u32, "init_count"), (pointer, "mask"), (u32, "mask_count"), (f32, "strength"),
+        (pointer, "control_image"), (u32, "control_count"), (f32, "control_strength"), (pointer, "references"), (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
         (flag, "float_frames"), (c.POINTER(c.c_float), "lora_weights"), (u32, "lora_weight_count"),
         (pointer, "adapters"), (u32, "adapter_count"), (text, "split"), (flag, "resume_on_loss"), (text, "cache"),
         (u32, "preview_interval"), (c.c_int, "preview"), (u32, "vae_tile"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])

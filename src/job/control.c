@@ -30,6 +30,15 @@ static dit_result diti_control_request_picture(const dit_model *model, const dit
                                                dit_error *err) {
     const diti_model_traits *traits = &model->transformer->traits;
     bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
+    if (out->shape.clip && model->transformer->branch) return DIT_OK; /* branch.c has it */
+    if (desc->control_count > 1 || desc->mask_count > 1 || desc->control_strength != 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: %s is about a clip that is followed, and this model (%s %s) follows none; it "
+                         "must be 0",
+                         desc->control_count > 1 ? "control_count"
+                         : desc->mask_count > 1  ? "mask_count"
+                                                 : "control_strength",
+                         model->info.family, model->info.variant);
     if (!wanted && desc->control_image)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
@@ -189,25 +198,39 @@ DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
             share->program.net_steps[net].control = diti_control_emit_picture(share, graph, net);
 }
 
-DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
+/* The net of a number that a job uses; NULL: it uses none. The transformers' own nets are number 0, which stands for
+   both in diti_job_shape.controls, and number 1, which is that of the expert for low noise. */
+static const diti_transformer *diti_control_net(const dit_job *job, uint32_t net) {
+    const dit_model *model = job->model;
+    if (job->request.shape.branch)
+        return net == 0 ? model->transformer->branch : net == 1 && model->low ? model->low->branch : NULL;
+    return job->request.shape.controls >> net & 1u ? model->controls[net] : NULL;
+}
+
+/* Which of both experts' evaluations it adds to. */
+static bool diti_control_is_low(const dit_job *job, uint32_t net) { return job->request.shape.branch && net == 1; }
+
+DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph, bool low) {
     const dit_job *job = share->job;
+    const diti_transformer *model = low ? job->model->low : job->model->transformer;
     uint32_t net;
-    memset(share->program.net_kept_kv, 0, sizeof share->program.net_kept_kv);
-    for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
+    for (net = 0; net < DITI_MAX_CONTROLS && !diti_graph_failed(graph); net++) {
         diti_control_use *use = &share->program.nets[net];
         diti_step_desc *own = &share->program.net_steps[net];
-        diti_tensor control = own->control;
+        diti_tensor control = job->request.shape.branch ? share->program.control : own->control;
+        if (diti_control_is_low(job, net) != low) continue;
         memset(use, 0, sizeof *use);
-        if (!(job->request.shape.controls >> net & 1u)) continue;
+        memset(&share->program.net_kept_kv[net], 0, sizeof share->program.net_kept_kv[net]);
+        use->model = diti_control_net(job, net);
+        if (!use->model) continue;
         *own = share->program.low; /* the members that all evaluations have in common */
         own->control = control;
         own->control_mode = job->request.net_adapters[net].mode;
         own->kept_kv = diti_strips_used(&job->request.shape) ? &share->program.net_kept_kv[net] : NULL;
         share->program.net_kept_kv[net].int8 = job->request.shape.int8_kept;
         use->step = own;
-        use->model = job->model->controls[net];
         if (use->model->modes) own->text_tokens++;
-        diti_control_divide(job->model->transformer, own->axes, use);
+        diti_control_divide(model, own->axes, use);
         use->scales = diti_tensor_input(graph, DITI_F32, 1, use->model->traits.width, "strength of control");
         share->program.net_scales[net] = use->scales;
         diti_transformer_prepare(use->model, graph, own);
@@ -215,13 +238,14 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
 }
 
 DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set) {
-    diti_step_desc *step = &share->program.step;
+    bool low = share->program.is_low, branch = share->job->request.shape.branch;
+    diti_step_desc *step = low ? &share->program.low : &share->program.step;
     uint32_t net;
     step->controls = share->program.nets_at_work;
     step->control_count = 0;
     for (net = 0; net < DITI_MAX_CONTROLS; net++)
         if (share->job->request.shape.control_sets[set] >> net & 1u)
-            step->controls[step->control_count++] = share->program.nets[net];
+            step->controls[step->control_count++] = share->program.nets[branch && low ? net + 1 : net];
 }
 
 /* --- host inputs --- */
@@ -269,11 +293,12 @@ static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
 
 static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
     const dit_job *job = share->job;
-    uint32_t width = job->model->controls[net]->traits.width, c;
+    const dit_adapter *adapter = &job->request.net_adapters[job->request.shape.branch ? 0 : net];
+    uint32_t width = job->model->transformer->traits.width, c;
     float *scales = (float *)diti_alloc_array(&job->env, width, sizeof *scales);
     dit_result result;
     if (!scales) return diti_fail_memory(err, "the strength of control");
-    for (c = 0; c < width; c++) scales[c] = job->request.net_adapters[net].weight;
+    for (c = 0; c < width; c++) scales[c] = adapter->weight;
     result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales, width * sizeof *scales, err);
     diti_free(&job->env, scales);
     return result;
@@ -290,10 +315,10 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
     }
     if (first && shape->follows && job->request.control_image)
         DITI_TRY(diti_job_write_pixels(share, share->program.condition_pixels, job->request.control_image, err));
-    for (net = 0; net < job->model->control_count; net++) {
-        const diti_transformer *model = job->model->controls[net];
+    for (net = 0; net < DITI_MAX_CONTROLS; net++) {
+        const diti_transformer *model = diti_control_net(job, net);
         const dit_image *image = job->request.net_images[net];
-        if (!(shape->controls >> net & 1u)) continue;
+        if (!model) continue;
         share->program.net_steps[net].guidance = job->request.guidance.distilled;
         share->program.net_steps[net].control_mode = job->request.net_adapters[net].mode;
         if (first && image) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));

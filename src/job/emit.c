@@ -199,7 +199,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *step;
     if (request->shape.bare) diti_emit_bare(share, graph);
     diti_transformer_prepare(diti_share_transformer(share), graph, step);
-    diti_control_prepare(share, graph);
+    diti_control_prepare(share, graph, false);
     diti_strips_begin(share, graph);
     diti_reuse_begin(share, graph);
 }
@@ -211,6 +211,7 @@ static void diti_emit_low_prepare(diti_share *share, diti_graph *graph) {
     share->program.low_prepare = diti_graph_segment(graph, "prepare low noise", false);
     if (diti_graph_failed(graph)) return;
     graph->segments[share->program.low_prepare].late = true;
+    diti_control_prepare(share, graph, true);
     diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
     diti_guard_judge(graph);
 }

@@ -347,6 +347,7 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given, and this model (%s %s) takes none; leave them out",
                          model->info.family, model->info.variant);
+    if (out->shape.clip && model->transformer->branch) return diti_job_request_branch(model, desc, out, err);
     if (wanted && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: %s is given, and this model (%s %s) holds no frames; leave it out", wanted,
@@ -392,16 +393,27 @@ DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_re
 
 /* --- ops --- */
 
-/* Pixels of a chunk as rows in -1..1. */
+/* Pixels of a chunk as rows in -1..1; of a clip that is followed, one part of them. */
 static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, uint32_t index,
                                    const diti_vae_chunk *chunk) {
     const diti_job_shape *shape = &share->job->request.shape;
     uint32_t pixels = shape->width * shape->height;
-    diti_tensor all = share->program.given_pixels[index];
+    diti_tensor all = share->program.given_pixels[index], rows;
     if (shape->given[index].floats)
         return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
-    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
+    rows = diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
                          false);
+    return shape->branch ? diti_branch_rows(share, graph, rows, chunk->first * pixels, index > 0) : rows;
+}
+
+/* Both parts of a clip that is followed have the same pixels. */
+static diti_tensor diti_given_input(const diti_share *share, diti_graph *graph, uint32_t index) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    const diti_given *given = &shape->given[index];
+    uint32_t pixels = given->frames * shape->width * shape->height;
+    if (given->floats) return diti_tensor_input(graph, DITI_F32, pixels, 3, "given frames");
+    if (shape->branch && index) return share->program.given_pixels[0];
+    return diti_tensor_input(graph, DITI_U32, 1, pixels, "given frames");
 }
 
 /* Planes [C, latent frames * h * w] as the sampler has them, of rows that the encoder gives. */
@@ -501,14 +513,12 @@ static void diti_given_encode_part(const diti_share *share, diti_graph *graph, d
     }
 }
 
-/* Declares what the host writes, and encodes it on all devices together: planes as above, on the first one; 0: on
-   others. */
-static diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+DIT_INTERNAL diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
     const diti_given *given = &request->shape.given[index];
-    uint32_t pixels = request->shape.width * request->shape.height, channels = job->model->vae->traits.latent_channels,
-             area = request->latent_width * request->latent_height, rows = given->latent_frames * area, i;
+    uint32_t channels = job->model->vae->traits.latent_channels, area = request->latent_width * request->latent_height,
+             rows = given->latent_frames * area, i;
     diti_video size = {given->frames, request->shape.height, request->shape.width};
     diti_ranks group = diti_decode_group(share);
     bool first = share->assignment.share == 0;
@@ -518,9 +528,7 @@ static diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint3
     if (!diti_vae_clip_begin(&clip, job->model->vae, graph, true, &size, request->shape.vae_tile, 0)) return 0;
     if (!diti_vae_clip_divide(&clip, &group)) return 0;
     if (first) {
-        share->program.given_pixels[index] =
-            given->floats ? diti_tensor_input(graph, DITI_F32, given->frames * pixels, 3, "given frames")
-                          : diti_tensor_input(graph, DITI_U32, 1, given->frames * pixels, "given frames");
+        share->program.given_pixels[index] = diti_given_input(share, graph, index);
         noise = diti_tensor_input(graph, DITI_F32, rows, channels, "given noise");
         share->program.given_noise[index][1] = noise;
         moments = diti_tensor_new(graph, DITI_F32, rows, 2 * channels, "moments");
@@ -621,6 +629,10 @@ DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const di
     const diti_job_shape *shape = &share->job->request.shape;
     diti_tensor latents[DITI_JOB_MAX_GIVEN], first;
     uint32_t i;
+    if (shape->branch) {
+        diti_branch_emit(share, graph);
+        return;
+    }
     if (shape->moves) {
         diti_given_emit_condition(share, graph);
         return;
@@ -730,7 +742,7 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
             DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][0], request->given_noise + at,
                                      inside * sizeof(float), err));
         if (first) {
-            DITI_TRY(diti_given_write_pixels(share, i, err));
+            DITI_TRY(request->shape.branch ? diti_branch_write(share, i, err) : diti_given_write_pixels(share, i, err));
             DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][1],
                                      request->given_noise + at + inside, last * sizeof(float), err));
         }

@@ -131,6 +131,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "frame_count or float_frames";
     else if (now->loop_count != then->loop_count || now->loop_frames != then->loop_frames)
         what = "loop_count or loop_frames";
+    else if (now->branch && now->extra_frames != then->extra_frames)
+        what = "reference_count";
     else if (now->steps != then->steps)
         what = then->starts ? "steps, or strength" : "steps";
     else if (now->starts != then->starts || now->masked != then->masked || now->start_image != then->start_image ||

@@ -236,7 +236,8 @@ typedef struct diti_job_shape {
     uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
     bool fixes;                       /* the first latent frame is given, and stands in every evaluation */
     bool noisy_first;                 /* each of them adds new noise to that frame */
-    uint32_t extra_frames;            /* latent frames in front that only fill patches, and are not decoded */
+    uint32_t extra_frames;            /* latent frames in front that fill patches or are those of references, and are
+                                         not decoded */
     bool float_frames;                /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
     bool moves;                       /* given[0] is the picture that a model moves; where shape.starts, a clip to begin
@@ -249,6 +250,8 @@ typedef struct diti_job_shape {
     uint32_t reference_count;
     bool keeps_references;  /* keys and values of references are computed once */
     bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
+    bool branch;            /* the model's branch follows a clip: given[0] is what stays of it, given[1] what is made
+                               anew, and the others are references, each of which is one of extra_frames */
     uint32_t controls;      /* bit i: control net i works in some step */
     uint32_t control_sets[DITI_CONTROL_SETS], control_set_count; /* nets that work together in some step, as bits */
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
@@ -343,7 +346,9 @@ typedef struct diti_job_request {
     /* pictures of the desc, while it is there, or copies; NULL: there is none, or it is written */
     const dit_image *reference_images[DITI_MAX_REFERENCES], *control_image, *net_images[DITI_MAX_CONTROLS], *start,
         *mask, *given_images[DITI_JOB_MAX_GIVEN];
-    bool keeps_pictures;                         /* copies stand in place of the desc's pictures */
+    uint32_t start_count,
+        mask_count;      /* entries of start and mask; 0: 1. control_image has one for each frame of a clip */
+    bool keeps_pictures; /* copies stand in place of the desc's pictures */
     dit_adapter net_adapters[DITI_MAX_CONTROLS]; /* by control net; their images are in net_images */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
@@ -473,6 +478,7 @@ typedef struct diti_program {
     diti_tensor strips[DITI_MAX_STRIPS + 1][DITI_PLANES_SETS]; /* see strips.c */
     diti_tensor reference_pixels[DITI_MAX_REFERENCES];
     diti_tensor condition_pixels, condition_mask;     /* where a picture stands beside the latent */
+    diti_tensor control, branch_parts;                /* inputs of the model's branch: branch.c */
     diti_control_use nets[DITI_MAX_CONTROLS];         /* nets that work in some step */
     diti_control_use nets_at_work[DITI_MAX_CONTROLS]; /* nets of the steps that are emitted now */
     diti_step_desc net_steps[DITI_MAX_CONTROLS];      /* by control net */
@@ -684,6 +690,9 @@ DIT_INTERNAL dit_result diti_clip_keep_end(const dit_job *job, diti_job_request 
 DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err);
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
+/* Declares what the host writes of given[index], and encodes it on all devices together: planes as the sampler has
+   them, on the first one; 0: on others. */
+DIT_INTERNAL diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
@@ -695,11 +704,21 @@ DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const d
                                                  diti_job_request *out, dit_error *err);
 DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);
-DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
-DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
-DIT_INTERNAL void diti_control_request_sets(diti_job_request *request);       /* when the number of steps is known */
+DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
+/* share->program.low is there, and not prepared yet. low: that expert's nets, else the other's. */
+DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph, bool low);
+DIT_INTERNAL void diti_control_request_sets(diti_job_request *request); /* when the number of steps is known */
 DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set); /* nets that work in the steps emitted next */
 DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
+/* --- branch.c: a clip that the model's own net follows --- */
+DIT_INTERNAL dit_result diti_job_request_branch(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                                dit_error *err);
+/* Rows of pixels, from `first` on: those that stay, or are made anew; the others become 0, which is grey. */
+DIT_INTERNAL diti_tensor diti_branch_rows(const diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t first,
+                                          bool anew);
+DIT_INTERNAL void diti_branch_emit(diti_share *share, diti_graph *graph);
+/* The content of given[index]. */
+DIT_INTERNAL dit_result diti_branch_write(diti_share *share, uint32_t index, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
 /* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
    shifted: false: they are scaled alone. */
@@ -854,7 +873,8 @@ DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image 
                                               dit_error *err);
 DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor pixels, const dit_image *image,
                                               dit_error *err);
-/* 1 where a mask is white, else 0. */
+/* How white a mask is, 0..255; and 1 where it is more so than black, else 0. */
+DIT_INTERNAL uint32_t diti_mask_grey(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);

@@ -731,14 +731,21 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     return result;
 }
 
-/* The member for picture `i`; NULL: there are no more. */
-static const dit_image **diti_request_picture(diti_job_request *request, uint32_t i) {
+/* The member for pictures `i`, and how many they are; NULL: there are no more. */
+static const dit_image **diti_request_picture(diti_job_request *request, uint32_t i, uint32_t *count) {
+    *count = 1;
     if (i < DITI_MAX_REFERENCES) return &request->reference_images[i];
     if (i - DITI_MAX_REFERENCES < DITI_MAX_CONTROLS) return &request->net_images[i - DITI_MAX_REFERENCES];
     switch (i - DITI_MAX_REFERENCES - DITI_MAX_CONTROLS) {
-    case 0: return &request->control_image;
-    case 1: return &request->start;
-    case 2: return &request->mask;
+    case 0:
+        if (request->shape.branch) *count = request->shape.frames;
+        return &request->control_image;
+    case 1:
+        if (request->start_count) *count = request->start_count;
+        return &request->start;
+    case 2:
+        if (request->mask_count) *count = request->mask_count;
+        return &request->mask;
     }
     return NULL;
 }
@@ -772,11 +779,11 @@ static dit_image *diti_request_copy_pictures(const diti_env *env, const dit_imag
 DIT_INTERNAL dit_result diti_request_keep_pictures(const diti_env *env, diti_job_request *request, dit_error *err) {
     const dit_image **picture;
     bool copied = true;
-    uint32_t i;
+    uint32_t i, count;
     if (request->keeps_pictures) return DIT_OK;
-    for (i = 0; (picture = diti_request_picture(request, i)) != NULL; i++) {
+    for (i = 0; (picture = diti_request_picture(request, i, &count)) != NULL; i++) {
         bool copies = *picture && (*picture)->rgba; /* a VkImage is read where it is */
-        *picture = copies && copied ? diti_request_copy_pictures(env, *picture, 1) : NULL;
+        *picture = copies && copied ? diti_request_copy_pictures(env, *picture, count) : NULL;
         copied = copied && (*picture || !copies);
     }
     for (i = 0; i < request->shape.given_count; i++) {
@@ -791,8 +798,8 @@ DIT_INTERNAL dit_result diti_request_keep_pictures(const diti_env *env, diti_job
 
 DIT_INTERNAL void diti_request_drop_pictures(const diti_env *env, diti_job_request *request) {
     const dit_image **picture;
-    uint32_t i;
-    for (i = 0; (picture = diti_request_picture(request, i)) != NULL; i++) {
+    uint32_t i, count;
+    for (i = 0; (picture = diti_request_picture(request, i, &count)) != NULL; i++) {
         if (request->keeps_pictures) diti_free(env, (void *)(uintptr_t)*picture);
         *picture = NULL;
     }

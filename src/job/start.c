@@ -234,11 +234,15 @@ DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor ten
     return result;
 }
 
-/* Grey of at least one half, as PIL computes it: diffusers' binarize. */
-DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
+/* Grey as PIL computes it. */
+DIT_INTERNAL uint32_t diti_mask_grey(const dit_image *mask, uint32_t x, uint32_t y) {
     const uint8_t *pixel = mask->rgba + (size_t)y * diti_start_pitch(mask) + (size_t)x * 4;
-    uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
-    return grey >= 128 ? 1.0f : 0.0f;
+    return (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
+}
+
+/* Grey of at least one half: diffusers' binarize. */
+DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
+    return diti_mask_grey(mask, x, y) >= 128 ? 1.0f : 0.0f;
 }
 
 /* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.

@@ -174,7 +174,9 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
 DIT_INTERNAL diti_tensor diti_control_patches(const diti_pass *p) {
     diti_patches patches = DITI_ZERO;
     patches.batch = 1;
-    patches.channels = p->model->traits.latent_channels;
+    patches.channels =
+        p->model->traits.control_channels ? p->model->traits.control_channels : p->model->traits.latent_channels;
+    patches.frames = p->step->frames;
     patches.height = p->step->height;
     patches.width = p->step->width;
     patches.patch = p->model->traits.patch;
@@ -369,6 +371,10 @@ static uint32_t diti_control_block(const diti_model_traits *model, const diti_mo
     bool single = index >= doubles;
     uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
     uint32_t i = single ? index - doubles : index;
+    if (net->adds_behind) {
+        for (i = 0; i < own && net->adds_behind[i] != index;) i++;
+        return i < own ? 1 + i : 0;
+    }
     if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
     i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
     return 1 + i + (single ? own : 0);

@@ -87,7 +87,11 @@ typedef struct diti_model_traits {
                                  text: the folder where pipelines have it; NULL: this one evaluates both */
     float late_guidance; /* a sixteenth of the steps, the last ones, rounded up, has this guidance where nobody asks for
                             another; 0: all have default_guidance */
-    const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
+    const char *control_by;      /* the tensor by which control nets for the model are told; NULL: it takes none */
+    const uint32_t *adds_behind; /* block i of such a net adds behind that block of the model alone; NULL: as below */
+    uint32_t control_channels;   /* channels of the clip that the model's branch follows: a latent's where it stays, as
+                                    many where it is made anew, and those of a mask, one for each pixel of a latent
+                                    element; 0: there is no branch */
     bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
@@ -297,7 +301,8 @@ typedef struct diti_step_desc {
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
-    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
+    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture; in a
+                              branch's [control_channels, frames * height * width] */
     uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
@@ -421,6 +426,8 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_layer
         *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
     uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
+    struct diti_transformer *branch; /* a control net that is a part of the model, whose component has its memory and
+                                        weights; NULL: none */
 };
 /* A control net for a model: the error names why it does not fit. */
 DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
@@ -797,7 +804,7 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_step_desc *step);
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
-/* Patches of a control net's picture, [tokens, C * p * p]. */
+/* Patches of a control net's picture, or of the clip that a branch follows, [tokens, C * p * p]. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
 /* Tokens of all references, and, in prepare, their patches through layer, F32 [tokens, D], as such, and as rows that
    lead each image's. */

@@ -321,6 +321,11 @@ static dit_result diti_family_load(const diti_family *family, const diti_compone
     (*out)->int8_attention = from->options->int8_attention;
     (*out)->traits.family = family->name;
     if ((*out)->traits.latents.scale == 0) (*out)->traits.latents = family->latents;
+    if ((*out)->branch) {
+        (*out)->branch->family = family;
+        (*out)->branch->traits.family = family->name;
+        (*out)->branch->int8_attention = (*out)->int8_attention;
+    }
     return result;
 }
 

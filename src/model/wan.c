@@ -2,7 +2,9 @@
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_wan.py
 
    D is the width of the residual stream. Tokens of all frames attend to each other, then to the text, and, in 2.1's
-   models of pictures, to tokens of the picture besides. Frames may have timesteps of their own. */
+   models of pictures, to tokens of the picture besides. Frames may have timesteps of their own. VACE has blocks
+   besides, which follow another clip: a control net (docs/models.md 3.9.1) that reads the model's own text and
+   timestep. */
 #include "model/model.h"
 
 #define DITI_WAN_MAX_BLOCKS 64u
@@ -15,6 +17,8 @@ typedef struct diti_wan_config {
     uint32_t text, frequencies;                    /* columns of the text encoder's output, of the sinusoids */
     uint32_t image;                                /* columns of a picture's tokens; 0: the model reads none */
     uint32_t pictures;                             /* pictures that have tokens: 2 are the first and the last one */
+    uint32_t vace, vace_channels;                  /* VACE's blocks, and channels of the clip that they follow; 0 */
+    uint32_t vace_places[DITI_WAN_MAX_BLOCKS];     /* blocks that VACE's add behind, rising */
     float eps;
 } diti_wan_config;
 
@@ -32,6 +36,9 @@ typedef struct diti_wan_block {
 typedef struct diti_wan {
     diti_transformer base;
     diti_wan_config config;
+    const struct diti_wan *owner;   /* the model whose layers stand around the blocks: itself, or that of VACE's */
+    diti_layer vace_patch, vace_in; /* VACE's [D, vace_channels * p * p], [D, D] */
+    diti_layer *outlets;            /* VACE's [D, D], one behind each block */
     diti_layer patch;               /* [D, C * p * p] */
     diti_embedder time, text;       /* [D, frequencies], [D, D]; [D, text], [D, D] */
     diti_layer modulation;          /* [6D, D] */
@@ -52,6 +59,7 @@ static const diti_wan *diti_wan_of(const diti_transformer *transformer) {
 
 static const char *const diti_wan_keys[][2] = {
     {"patch_embedding", "patch_embedding"},
+    {"vace_patch_embedding", "vace_patch_embedding"},
     {"condition_embedder.time_embedder.linear_1", "time_embedding.0"},
     {"condition_embedder.time_embedder.linear_2", "time_embedding.2"},
     {"condition_embedder.time_proj", "time_projection.1"},
@@ -85,10 +93,13 @@ static const char *const diti_wan_block_keys[][2] = {
     {"attn2.norm_added_k", "cross_attn.norm_k_img"},
     {"ffn.net.0.proj", "ffn.0"},
     {"ffn.net.2", "ffn.2"},
+    {"proj_in", "before_proj"}, /* VACE's */
+    {"proj_out", "after_proj"},
 };
 
 static const diti_key_table diti_wan_names[DITI_KEY_TABLES] = {
     {"blocks.", "blocks.", diti_wan_block_keys, DITI_COUNT(diti_wan_block_keys)},
+    {"vace_blocks.", "vace_blocks.", diti_wan_block_keys, DITI_COUNT(diti_wan_block_keys)},
     {NULL, NULL, diti_wan_keys, DITI_COUNT(diti_wan_keys)},
     {NULL, NULL, NULL, 0},
 };
@@ -138,6 +149,39 @@ static dit_result diti_wan_read_shapes(diti_loader *loader, diti_wan_config *con
     config->out_channels /= area;
     config->head_dim = 128; /* as published */
     return DIT_OK;
+}
+
+/* Where VACE's blocks add, as config.json lists it, or evenly; the first of them is behind the first block. */
+static dit_result diti_wan_read_vace(diti_loader *loader, diti_wan_config *config, diti_settings *settings,
+                                     dit_error *err) {
+    const char *name = diti_setting_text(settings, "_class_name", "");
+    bool named = diti_equal(name, "WanVACETransformer3DModel") || diti_equal(name, "VaceWanModel");
+    const diti_stored_tensor *patch = diti_loader_find(loader, "vace_patch_embedding.weight");
+    const diti_json *list = diti_setting_numbers(settings, "vace_layers"), *entry = list ? list->first : NULL;
+    uint32_t count = diti_loader_count(loader, "vace_blocks.", ".scale_shift_table"), i;
+    uint64_t channels, place = 0, before = 0;
+    if (settings->result < 0 || (!named && !patch && !count)) return settings->result;
+    channels = patch ? diti_stored_tensor_elements(patch) / (DITI_WAN_PATCH * DITI_WAN_PATCH) / config->width : 0;
+    if (!count || count > config->blocks || channels <= 2 * config->out_channels || channels > 1024 || config->image)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Wan VACE transformer with %u vace_blocks beside %u blocks, %u channels of a clip to "
+                         "follow%s is not known",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)count, (unsigned)config->blocks,
+                         (unsigned)channels, config->image ? " and tokens of a picture" : "");
+    config->vace = count;
+    config->vace_channels = (uint32_t)channels;
+    for (i = 0; i < count; i++) {
+        place = (uint64_t)i * (config->blocks / count);
+        if (list && (!entry || !diti_json_u64(entry, &place))) break;
+        if (place >= config->blocks || (i ? place <= before : place > 0)) break;
+        config->vace_places[i] = (uint32_t)(before = place);
+        if (entry) entry = entry->next;
+    }
+    if (settings->result < 0 || (i == count && !entry)) return settings->result;
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "config.json: vace_layers must be %u rising numbers of blocks, of which the model has %u, from 0 "
+                     "on: as many as %.200s has vace_blocks",
+                     (unsigned)count, (unsigned)config->blocks, diti_checkpoint_name(loader->checkpoint));
 }
 
 static dit_result diti_wan_check_patch(diti_settings *settings, dit_error *err) {
@@ -198,13 +242,12 @@ static dit_result diti_wan_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t heads;
     static const char *const others[][2] = {
-        {"vace_patch_embedding.weight", "Wan's VACE, which follows another clip"},
         {"face_adapter.fuser_blocks.0.k_norm.weight", "Wan's Animate, which follows a face and a pose"},
         {"casual_audio_encoder.encoder.final_linear.weight", "Wan's S2V, which follows sound"},
         {"audio_proj.audio_proj_glob_1.layer.bias", "HuMo, which follows sound"},
         {"control_adapter.conv.weight", "Wan's Fun-Camera, which follows a path of the camera"},
         {"ref_conv.weight", "Wan's Fun-Control, which follows another clip"}};
-    DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "T2V, I2V or TI2V", err));
+    DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "T2V, I2V, TI2V or VACE", err));
     DITI_TRY(diti_wan_read_shapes(loader, config, err));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".scale_shift_table");
     diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
@@ -213,7 +256,8 @@ static dit_result diti_wan_read(diti_component *component, diti_loader *loader, 
     if (diti_setting(&settings, "num_heads") && config->width % config->heads == 0)
         config->head_dim = config->width / config->heads;
     config->eps = (float)diti_setting_number(&settings, "eps", 1e-6, 0, 1);
-    return diti_wan_check(config, &settings, err);
+    DITI_TRY(diti_wan_check(config, &settings, err));
+    return diti_wan_read_vace(loader, config, &settings, err);
 }
 
 /* ---- loading ---- */
@@ -227,13 +271,13 @@ static void diti_wan_load_image(diti_loader *loader, const diti_wan_config *conf
 
 static void diti_wan_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
 
-static void diti_wan_load_block(diti_loader *loader, const diti_wan_config *config, diti_wan_block *block,
-                                uint32_t index) {
+static void diti_wan_load_block(diti_loader *loader, const diti_wan_config *config, const char *blocks, uint32_t index,
+                                diti_wan_block *block) {
     static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
     static const char *const kv[] = {"attn2.to_k", "attn2.to_v"};
     diti_table_block *base = &block->base;
     uint32_t width = config->width;
-    diti_loader_scope(loader, "blocks.%u.", (unsigned)index);
+    diti_loader_scope(loader, "%s.%u.", blocks, (unsigned)index);
     diti_load_vector(loader, &base->table, 6, width, "scale_shift_table");
     diti_load_fused_linear(loader, &base->qkv, qkv, 3, width, width, true);
     diti_load_vector(loader, &block->norm_q, 1, width, "attn1.norm_q.weight");
@@ -275,7 +319,7 @@ static void diti_wan_load_weights(diti_loader *loader, diti_wan *model) {
         diti_load_norm(loader, &model->image_norms[1], width, "norm2");
         diti_loader_scope(loader, "%s", "");
     }
-    for (i = 0; i < config->blocks; i++) diti_wan_load_block(loader, config, &model->blocks[i], i);
+    for (i = 0; i < config->blocks; i++) diti_wan_load_block(loader, config, "blocks", i, &model->blocks[i]);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
@@ -291,7 +335,8 @@ static void diti_wan_set_traits(diti_wan *model) {
     const diti_wan_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool compact = config->out_channels > 16, pictures = config->channels > config->out_channels;
-    traits->variant = compact                ? "ti2v-5b"
+    traits->variant = config->vace           ? config->width > 2048 ? "vace-14b" : "vace-1.3b"
+                      : compact              ? "ti2v-5b"
                       : config->pictures > 1 ? "flf2v-14b"
                       : config->image        ? "i2v-14b"
                       : pictures             ? "i2v-a14b"
@@ -321,6 +366,8 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
+    traits->control_channels = config->vace_channels;
+    traits->references = config->vace ? DITI_MAX_REFERENCES : 0;
     traits->scheduler = compact                ? DITI_WAN_SCHEDULER("5.0")
                         : config->pictures > 1 ? DITI_WAN_SCHEDULER("16.0")
                                                : DITI_WAN_SCHEDULER("3.0");
@@ -332,13 +379,45 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->mends_prompts = true;
 }
 
+/* VACE's blocks, a transformer of their own inside the model. */
+static void diti_wan_load_vace(diti_component *component, diti_loader *loader, diti_wan *model) {
+    const diti_wan_config *config = &model->config;
+    diti_wan *vace = (diti_wan *)diti_component_array(component, loader, 1, sizeof *vace);
+    uint32_t i, width = config->width;
+    char name[48];
+    if (!vace) return;
+    vace->base.component.env = component->env;
+    vace->config = *config;
+    vace->config.blocks = config->vace;
+    vace->owner = model;
+    vace->blocks = (diti_wan_block *)diti_component_array(component, loader, config->vace, sizeof *vace->blocks);
+    vace->outlets = (diti_layer *)diti_component_array(component, loader, config->vace, sizeof *vace->outlets);
+    if (!vace->blocks || !vace->outlets) return;
+    diti_load_layer(loader, &vace->vace_patch, width, config->vace_channels * config->patch * config->patch,
+                    config->patch, "vace_patch_embedding");
+    vace->vace_patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_layer(loader, &vace->vace_in, width, width, 1, "vace_blocks.0.proj_in");
+    for (i = 0; i < config->vace; i++) {
+        diti_wan_load_block(loader, config, "vace_blocks", i, &vace->blocks[i]);
+        diti_format(name, sizeof name, "vace_blocks.%u.proj_out", (unsigned)i);
+        diti_load_layer(loader, &vace->outlets[i], width, width, 1, name);
+    }
+    vace->base.traits = model->base.traits;
+    vace->base.traits.layers = config->vace;
+    vace->base.traits.adds_behind = config->vace_places;
+    vace->base.outlets = vace->outlets;
+    model->base.branch = &vace->base;
+}
+
 static void diti_wan_load(diti_component *component, diti_loader *loader) {
     diti_wan *model = (diti_wan *)(void *)component;
+    model->owner = model;
     model->blocks =
         (diti_wan_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
     if (!model->blocks) return;
     diti_wan_load_weights(loader, model);
     diti_wan_set_traits(model);
+    if (model->config.vace) diti_wan_load_vace(component, loader, model);
 }
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
@@ -350,6 +429,7 @@ typedef struct diti_wan_state {           /* prepare leaves these for the steps 
     diti_tensor text_rows;                /* input U32 [1, prompts * text tokens]: rows of the text, or none */
     diti_tensor modulation;               /* F32 [steps, or one more, 8D]: six rows for all blocks, two for the last */
     diti_tensor rows;                     /* F32 [1 or items * frames, 8D]: the step's */
+    diti_tensor followed;                 /* F32 [tokens, D]: the clip that VACE's blocks follow; else 0 */
     /* [prompts * tokens, 2D]: keys, normed, and values of the attention to the text and to the picture's tokens */
     diti_tensor text[DITI_WAN_MAX_BLOCKS], image[DITI_WAN_MAX_BLOCKS];
 } diti_wan_state;
@@ -384,7 +464,7 @@ static diti_tensor diti_wan_text_kv(const diti_pass *p, diti_tensor y, const dit
 
 /* The text as blocks read it, F32 [prompts * text tokens, D]: rows behind a prompt's are zeros, and are attended. */
 static diti_tensor diti_wan_text(const diti_pass *p, diti_tensor text_rows) {
-    const diti_wan *model = diti_wan_of(p->model);
+    const diti_wan *model = diti_wan_of(p->model)->owner;
     uint32_t rows = p->step->text_batch * p->step->text_tokens;
     diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, rows, 0, model->config.text);
     text = diti_gather_tensor(p->graph, diti_add_rows(p->graph, text, 0, 0, "text"), text_rows, "text");
@@ -438,8 +518,16 @@ static bool diti_wan_can(const diti_pass *p) {
     return !diti_graph_failed(p->graph);
 }
 
+/* VACE's first block adds this to the residual stream that it begins with. */
+static diti_tensor diti_wan_followed(const diti_pass *p) {
+    const diti_wan *vace = diti_wan_of(p->model);
+    diti_tensor x = diti_control_patches(p);
+    x = diti_layer_run(p->graph, x, &vace->vace_patch, DITI_ACTIVATION_NONE, "followed clip");
+    return diti_layer_f32(p->graph, x, &vace->vace_in, DITI_ACTIVATION_NONE, 0, "followed clip");
+}
+
 static void diti_wan_prepare(diti_pass *p) {
-    const diti_wan *model = diti_wan_of(p->model);
+    const diti_wan *model = diti_wan_of(p->model), *owner = model->owner;
     const diti_wan_config *config = &model->config;
     const diti_step_desc *step = p->step;
     diti_token_grid grid = diti_transformer_grid(p->model, step);
@@ -451,9 +539,10 @@ static void diti_wan_prepare(diti_pass *p) {
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     state->text_rows = diti_tensor_input(graph, DITI_U32, 1, step->text_batch * step->text_tokens, "text_rows");
-    state->modulation = diti_table_rows(p, diti_embed(graph, &model->time, state->sinusoids, 0), &model->modulation,
-                                        &model->final_table);
+    state->modulation = diti_table_rows(p, diti_embed(graph, &owner->time, state->sinusoids, 0), &owner->modulation,
+                                        &owner->final_table);
     diti_wan_project_text(p, state);
+    if (model != owner) state->followed = diti_wan_followed(p);
 }
 
 /* ---- inputs ---- */
@@ -537,7 +626,9 @@ static void diti_wan_begin(diti_pass *p) {
         state->rows = diti_pass_frame_rows(p, state->modulation, diti_pass_frame_steps(p), "select_modulation");
 }
 
-static diti_tensor diti_wan_embed(diti_pass *p) { return diti_patch_embed(p, 0, &diti_wan_of(p->model)->patch, 0); }
+static diti_tensor diti_wan_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_wan_of(p->model)->owner->patch, diti_wan_state_of(p->step)->followed);
+}
 
 /* Queries or keys of the block at hand: norm over all heads, then rotation of each. */
 static void diti_wan_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
@@ -613,6 +704,9 @@ static diti_tensor diti_wan_final(diti_pass *p, diti_tensor x) {
 #define DITI_WAN_PLACE "Wan-AI/Wan2.1-T2V-14B-Diffusers"
 #define DITI_WAN_TI2V "Wan-AI/Wan2.2-TI2V-5B-Diffusers"
 static const diti_place diti_wan_places[] = {
+    {"vace-1.3b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-VACE-1.3B-diffusers: transformer/"},
+    {"vace-14b", DIT_ROLE_TRANSFORMER,
+     "Wan-AI/Wan2.1-VACE-14B-diffusers: transformer/, or QuantStack/Wan2.1_14B_VACE-GGUF"},
     {"t2v-1.3b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers: transformer/"},
     {"t2v-14b", DIT_ROLE_TRANSFORMER, DITI_WAN_PLACE ": transformer/, or city96/Wan2.1-T2V-14B-gguf"},
     {"i2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: transformer/"},
@@ -635,7 +729,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
     static const diti_family family = {
         "wan",
         "Wan",
-        {"WanTransformer3DModel WanModel",
+        {"WanTransformer3DModel WanVACETransformer3DModel WanModel VaceWanModel",
          NULL,
          {"condition_embedder.time_proj.weight", "blocks.0.attn1.norm_q.weight", "blocks.0.scale_shift_table", NULL},
          {"time_projection.1.weight", "blocks.0.self_attn.norm_q.weight", "blocks.0.modulation", NULL},

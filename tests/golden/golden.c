@@ -83,6 +83,7 @@
 #include "golden_video.h"
 #include "golden_wan.h"
 #include "golden_wan_pipe.h"
+#include "golden_vace.h"
 #include "golden_zimage.h"
 #include "golden_sana.h"
 #include "vulkan_test.h"
@@ -98,6 +99,7 @@ static const golden_family families[] = {
     {"FLUX.1 Kontext", golden_is_kontext, golden_run_kontext},
     {"pipeline of clips", golden_is_clips, golden_run_clips},
     {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},
+    {"pipeline of VACE", golden_is_vace, golden_run_vace},
     {"Open-Sora-Plan", golden_is_plan, golden_run_plan},
     {"Open-Sora's programs", golden_is_sora, golden_run_sora},
     {"FLUX.3", golden_is_flux3, golden_run_flux3},
@@ -182,6 +184,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_cogvideox_2b",
     "tests/fixtures/wan",
     "tests/fixtures/wan21_i2v",
+    "tests/fixtures/wan_vace",
     "tests/fixtures/qwenimage",
     "tests/fixtures/qwenimage21",
     "tests/fixtures/pipe_qwenimage",

@@ -329,6 +329,175 @@ static void test_from_picture(void) {
     free_stripes(image);
 }
 
+/* --- clips that follow a clip --- */
+
+#define VACE "tests/fixtures/wan_vace/"
+#define WAN_PARTS "tests/fixtures/pipe_wan22_i2v_a14b/"
+enum { FOLLOWED = 5 };
+
+static dit_model *load_vace(uint64_t budget) {
+    static const char *const paths[] = {VACE "transformer", WAN_PARTS "vae", WAN_PARTS "text_encoder",
+                                        WAN_PARTS "tokenizer"};
+    static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE, DIT_ROLE_TEXT_1, DIT_ROLE_TOKENIZER_1};
+    dit_component components[4];
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    uint32_t i;
+    memset(components, 0, sizeof components);
+    for (i = 0; i < 4; i++) components[i].source.path = paths[i], components[i].role = roles[i];
+    desc.components = components;
+    desc.component_count = 4;
+    desc.weight_budget = budget;
+    CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    if (model) model->texts[DITI_TEXT_FIRST].tokens = model->encoders[0].tokens = 32; /* of 512 */
+    return model;
+}
+
+/* Wrong requests and their sentences. */
+static void test_following_refused(const dit_model *model, const dit_image *clip) {
+    dit_reference references[11] = {{NULL, 0}};
+    dit_image picture = clip[0];
+    dit_job_desc right = describe(model), desc;
+    right.frame_count = FOLLOWED;
+    desc = right;
+    desc.control_image = clip;
+    desc.control_count = 4;
+    check_refused(&desc, "control_image has 4 frames (control_count), the clip 5");
+    desc = right;
+    desc.mask = clip;
+    check_refused(&desc, "mask is given without control_image");
+    desc.control_image = clip, desc.control_count = FOLLOWED;
+    desc.mask_count = 3;
+    check_refused(&desc, "mask_count is 3; it must be 1, a mask for all frames, or 5");
+    desc.mask = &picture, desc.mask_count = 1;
+    picture.height--;
+    check_refused(&desc, "mask[0]");
+    desc = right;
+    desc.init_image = clip, desc.init_count = FOLLOWED;
+    check_refused(&desc, "A clip that is followed or repainted is control_image");
+    desc.init_count = 2, desc.frame_count = 1;
+    check_refused(&desc, "init_count is 2");
+    desc = right;
+    desc.strength = 0.5f;
+    check_refused(&desc, "strength is given");
+    desc = right;
+    desc.loop_count = 2;
+    check_refused(&desc, "loop_count is given");
+    desc = right;
+    desc.control_strength = 1e9f;
+    check_refused(&desc, "control_strength is 1e+09");
+    desc = right;
+    desc.references = references, desc.reference_count = 11;
+    check_refused(&desc, "takes at most 10");
+    desc.reference_count = 1;
+    check_refused(&desc, "references[0]: it must be one picture");
+    references[0].frames = &picture;
+    picture.height = 15;
+    check_refused(&desc, "references[0]: it has 48 x 15 pixels");
+    desc = right;
+    desc.cache = "references";
+    check_refused(&desc, "references");
+}
+
+/* The frames between two ends are grey, and made anew: what stays, and the mask, are those of a clip whose mask says
+   the same, and what is made anew is nearly so, since no byte is grey. */
+static void test_following_ends(const dit_model *model, const dit_image *clip) {
+    enum { AREA = 6 * 4, PLANE = 2 * AREA, CHANNELS = 96, VALUES = CHANNELS * PLANE };
+    static float read[2][VALUES];
+    float most = 0;
+    dit_image *grey = stripes(WIDTH, HEIGHT, FOLLOWED), *masks = stripes(WIDTH, HEIGHT, FOLLOWED), ends[2];
+    dit_job_desc desc = describe(model);
+    dit_job *job = NULL;
+    dit_error err = {0};
+    uint32_t i, k;
+    for (i = 0; i < FOLLOWED; i++) {
+        bool end = i == 0 || i + 1 == FOLLOWED;
+        for (k = 0; k < PIXELS * 4; k++) {
+            *(uint8_t *)(uintptr_t)&masks[i].rgba[k] = end ? 0 : 255;
+            *(uint8_t *)(uintptr_t)&grey[i].rgba[k] = end ? clip[i].rgba[k] : 127;
+        }
+    }
+    ends[0] = clip[0], ends[1] = clip[FOLLOWED - 1];
+    desc.frame_count = FOLLOWED;
+    desc.steps = 1;
+    for (i = 0; i < 2; i++) {
+        desc.init_image = i == 0 ? ends : NULL, desc.init_count = i == 0 ? 2 : 0;
+        desc.control_image = i == 1 ? grey : NULL, desc.control_count = i == 1 ? FOLLOWED : 0;
+        desc.mask = i == 1 ? masks : NULL, desc.mask_count = i == 1 ? FOLLOWED : 0;
+        if (!CHECK(run(&job, &desc))) break;
+        CHECK_MESSAGE(diti_plan_read(job->shares[0]->program.plan, job->shares[0]->program.control, read[i],
+                                     sizeof read[i], &err) == DIT_OK,
+                      "%s", err.message);
+    }
+    CHECK(!memcmp(read[0], read[1], 16 * PLANE * sizeof(float)));
+    CHECK(!memcmp(read[0] + 32 * PLANE, read[1] + 32 * PLANE, 64 * PLANE * sizeof(float)));
+    for (i = 16 * PLANE; i < 32 * PLANE; i++) most = fmaxf(most, fabsf(read[0][i] - read[1][i]));
+    CHECK_MESSAGE(most > 0 && most < 0.05f, "what is made anew differs by %g", (double)most);
+    for (i = 0; i < 64 * PLANE; i++) /* frames 1 and 3 stand for the latent's, and all but 0 and 4 are white */
+        if (!CHECK_MESSAGE(read[0][32 * PLANE + i] == 1, "value %u of the mask", i)) break;
+    dit_job_destroy(job);
+    free_stripes(grey);
+    free_stripes(masks);
+}
+
+/* In a sweep clips together, another strength by a restart, streamed weights, and blocks that are reused where nothing
+   is near enough: what a new job of its own makes. The mask is one for all frames. */
+static void test_following(bool sweep) {
+    static uint8_t first[2][FOLLOWED * PIXELS * 4], second[FOLLOWED * PIXELS * 4];
+    dit_image *clip = stripes(WIDTH, HEIGHT, FOLLOWED), *other = stripes(90, 41, 1);
+    dit_reference reference = {other, 1};
+    dit_model *model = load_vace(0);
+    dit_model_info info;
+    dit_job_desc desc = describe(model);
+    dit_job *job = NULL, *again = NULL;
+    dit_error err = {0};
+    uint64_t bytes;
+    if (!model) return;
+    dit_model_get_info(model, &info);
+    bytes = info.weight_bytes;
+    CHECK(info.takes_control && info.takes_last_image && !info.wants_image && !info.wants_control &&
+          !info.holds_frames);
+    CHECK(info.default_frames == 81 && info.default_width == 832 && !strcmp(info.variant, "vace-1.3b"));
+    test_following_refused(model, clip);
+    test_following_ends(model, clip);
+    desc.frame_count = FOLLOWED;
+    desc.control_image = clip, desc.control_count = FOLLOWED;
+    desc.mask = clip;
+    desc.references = &reference, desc.reference_count = 1;
+    desc.image_count = 2;
+    if (!sweep) goto end;
+    if (!run(&job, &desc) || !read_all(job, 0, first[0], FOLLOWED) || !read_all(job, 1, first[1], FOLLOWED)) goto end;
+    CHECK(memcmp(first[0], first[1], sizeof second));
+    dit_job_destroy(job), job = NULL;
+    desc.image_count = 1;
+    desc.seed++;
+    CHECK(run(&job, &desc) && read_all(job, 0, second, FOLLOWED) && !memcmp(first[1], second, sizeof second));
+    desc.control_strength = 0.25f;
+    CHECK(run(&job, &desc) && read_all(job, 0, first[0], FOLLOWED) && memcmp(first[0], second, sizeof second));
+    CHECK(run(&again, &desc) && read_all(again, 0, second, FOLLOWED) && !memcmp(first[0], second, sizeof second));
+    desc.reference_count = 0;
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+          strstr(err.message, "reference_count differs"));
+    desc.reference_count = 1;
+    dit_job_destroy(again), again = NULL;
+    desc.cache = "fbcache:threshold=0.000001";
+    CHECK(run(&again, &desc) && read_all(again, 0, second, FOLLOWED) && !memcmp(first[0], second, sizeof second));
+    dit_job_destroy(again), again = NULL;
+    desc.cache = NULL;
+    dit_job_destroy(job), job = NULL;
+    dit_model_destroy(model);
+    desc.model = model = load_vace(bytes * 3 / 4);
+    CHECK(model && run(&again, &desc) && read_all(again, 0, second, FOLLOWED) &&
+          !memcmp(first[0], second, sizeof second));
+end:
+    dit_job_destroy(job);
+    dit_job_destroy(again);
+    dit_model_destroy(model);
+    free_stripes(clip);
+    free_stripes(other);
+}
+
 /* --- HunyuanVideo, of which no small pipeline is published --- */
 
 static void generated_encoder(folder *out, real_file *file, const char *config) {
@@ -796,6 +965,7 @@ static const measured_model measured_others[] = {
     MEASURED_PIPELINE(FIXTURE "pipe_opensora12", FIXTURE "pipe_opensora12/transformer", false),
     MEASURED_PIPELINE(FIXTURE "pipe_wan22_i2v_a14b", NULL, true),
     MEASURED_PIPELINE(FIXTURE "pipe_cogvideox_5b", NULL, false),
+    {"Wan VACE", VACE "transformer", WAN_PARTS "vae", NULL, NULL, NULL, 7, 32, 0, false, false},
     {"Wan 2.2 TI2V", FIXTURE "wan22_ti2v", NULL, NULL, NULL, small_wan22_decoder, 7, 40, 0, false, false},
     {"CogVideoX I2V", FIXTURE "cogvideox_5b_i2v", COGVIDEOX "/vae", COGVIDEOX "/scheduler", NULL, NULL, 7, 40, 0, true,
      true},
@@ -1170,6 +1340,7 @@ int main(void) {
         }
         dit_model_destroy(model);
         if (sweep) test_from_picture();
+        test_following(sweep);
         test_hunyuanvideo();
         test_first_frame();
         test_ltx_condition(false);

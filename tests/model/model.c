@@ -31,6 +31,7 @@
 #define LUMINA2_FILE "tests/fixtures/lumina2/model.safetensors"
 #define ZIMAGE_FILE "tests/fixtures/pipe_zimage/transformer/diffusion_pytorch_model.safetensors"
 #define ANIMA_FILE "tests/fixtures/pipe_anima/transformer/diffusion_pytorch_model.safetensors"
+#define VACE_FILE "tests/fixtures/wan_vace/transformer/diffusion_pytorch_model.safetensors"
 #define I2V_FILE "tests/fixtures/wan21_i2v/model.safetensors"
 #define COGVIDEOX_FILE "tests/fixtures/cogvideox_5b_i2v/model.safetensors"
 #define LTX_FILE "tests/fixtures/ltx/model.safetensors"
@@ -103,6 +104,7 @@ typedef enum part {
     PART_QWENIMAGE21,
     PART_SANA,
     PART_I2V,
+    PART_VACE,
     PART_COGVIDEOX,
     PART_LTX,
     PART_HUNYUANVIDEO,
@@ -110,19 +112,15 @@ typedef enum part {
     PART_LTX_VAE,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {T5_FILE,           PIXART_FILE,
-                                                  VAE_FILE,          SD3_FILE,
-                                                  FLUX_FILE,         DIT_FILE,
-                                                  HUNYUAN_FILE,      TINY_FILE,
-                                                  CLIP_FILE,         BERT_FILE,
-                                                  DECODER_FILE,      KL_FILE,
-                                                  WAN_FILE,          QWENIMAGE_FILE,
-                                                  ANIMA_FILE,        LUMINA2_FILE,
-                                                  ZIMAGE_FILE,       FLUX2_FILE,
-                                                  FLUX3_FILE,        QWENIMAGE21_FILE,
-                                                  SANA_FILE,         I2V_FILE,
-                                                  COGVIDEOX_FILE,    LTX_FILE,
-                                                  HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE,
+static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,       VAE_FILE,
+                                                  SD3_FILE,     FLUX_FILE,         DIT_FILE,
+                                                  HUNYUAN_FILE, TINY_FILE,         CLIP_FILE,
+                                                  BERT_FILE,    DECODER_FILE,      KL_FILE,
+                                                  WAN_FILE,     QWENIMAGE_FILE,    ANIMA_FILE,
+                                                  LUMINA2_FILE, ZIMAGE_FILE,       FLUX2_FILE,
+                                                  FLUX3_FILE,   QWENIMAGE21_FILE,  SANA_FILE,
+                                                  I2V_FILE,     VACE_FILE,         COGVIDEOX_FILE,
+                                                  LTX_FILE,     HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE,
                                                   LTX_VAE_FILE};
 
 typedef struct component {
@@ -182,6 +180,7 @@ typedef struct wrong {
 } wrong;
 
 #define LTX_CONFIG "{\"patch_size\": 2"
+#define VACE_CONFIG "{\"num_attention_heads\": 2, \"attention_head_dim\": 24"
 #define WAN_CONFIG "{\"num_attention_heads\": 3, \"attention_head_dim\": 24"
 static const wrong wrongs[] = {
     {PART_T5,
@@ -394,7 +393,29 @@ static const wrong wrongs[] = {
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"num_layers\": 3}", {"blocks.2.", "missing", NULL}},
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"in_channels\": 36}", {"patch_embedding.weight", "[72, 36, 1, 2, 2]", NULL}},
     {PART_WAN, NULL, NULL, WAN_CONFIG ", \"out_channels\": 17}", {"17 channels out of 16", NULL, NULL}},
-    {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanVACETransformer3DModel\"}", {"WanVACETransformer3DModel", NULL}},
+    {PART_WAN,
+     NULL,
+     NULL,
+     WAN_CONFIG ", \"_class_name\": \"WanVACETransformer3DModel\"}",
+     {"0 vace_blocks", "0 channels of a clip", NULL}},
+    {PART_VACE, NULL, NULL, NULL, {"0 heads of 128", "48", NULL}},
+    {PART_VACE, NULL, NULL, VACE_CONFIG ", \"vace_layers\": [0, 3]}", {"vace_layers must be 2 rising", "has 3", NULL}},
+    {PART_VACE, NULL, NULL, VACE_CONFIG ", \"vace_layers\": [1, 2]}", {"from 0 on", NULL, NULL}},
+    {PART_VACE, NULL, NULL, VACE_CONFIG ", \"vace_layers\": [0, 0]}", {"vace_layers must be 2 rising", NULL, NULL}},
+    {PART_VACE, NULL, NULL, VACE_CONFIG ", \"vace_layers\": [0]}", {"vace_layers must be 2 rising", NULL, NULL}},
+    {PART_VACE, NULL, NULL, VACE_CONFIG ", \"vace_layers\": [0, 1, 2]}", {"as many as", "vace_blocks", NULL}},
+    {PART_VACE, NULL, NULL, VACE_CONFIG ", \"vace_layers\": 2}", {"vace_layers: 2 is not a list", NULL, NULL}},
+    {PART_VACE, "vace_patch_embedding.weight", "vace_potch_embedding.weight", VACE_CONFIG "}", {"0 channels", NULL}},
+    {PART_VACE,
+     "vace_blocks.1.proj_out.weight",
+     "vace_blocks.1.proj_aut.weight",
+     VACE_CONFIG "}",
+     {"vace_blocks.1.proj_out.weight", "missing", NULL}},
+    {PART_VACE,
+     "vace_blocks.0.proj_in.bias",
+     "vace_blocks.0.proj_on.bias",
+     VACE_CONFIG "}",
+     {"vace_blocks.0.proj_in.bias", "missing", NULL}},
     {PART_WAN, NULL, NULL, "{\"_class_name\": \"WanModel\", \"num_heads\": 5}", {"5 heads of 128", NULL, NULL}},
     /* models whose transformers have the classes and tensors of others, and more */
     {PART_QWENIMAGE, NULL, NULL, "{\"use_layer3d_rope\": true}", {"Qwen-Image-Layered", "not supported", NULL}},
@@ -452,7 +473,7 @@ static const wrong wrongs[] = {
      "blocks.1.ffn.net.0.proj.bias\"",
      "vace_patch_embedding.weight\" ",
      WAN_CONFIG "}",
-     {"VACE", "not supported", NULL}},
+     {"0 vace_blocks beside 2", "is not known", NULL}},
     {PART_WAN, "blocks.1.attn1.norm_q.weight\"", "ref_conv.weight\"             ", WAN_CONFIG "}", {"Fun-Control"}},
     {PART_I2V, NULL, NULL, WAN_CONFIG ", \"out_channels\": 8}", {"8 channels out of 36", "4 of a mask", NULL}},
     {PART_HUNYUANVIDEO,
