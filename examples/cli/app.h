@@ -21,6 +21,12 @@ typedef struct known_text { /* a prompt and what the encoders made of it; prompt
 } known_text;
 
 enum { MOST_REFERENCES = 10, HANDED = 2 + MOST_REFERENCES };
+typedef struct given_clip { /* frames that were read and scaled; frames NULL: none */
+    picture *frames;
+    dit_image *images; /* the same for the library, when all are there */
+    uint32_t count, room;
+} given_clip;
+
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count, preview_interval;
     int quality; /* of JPEG and WebP */
@@ -44,9 +50,8 @@ typedef struct request { /* the options as numbers */
     double fps;                            /* of a clip */
     uint32_t loops;                        /* clips that continue each other; 1: one alone */
     uint32_t loop_frames;                  /* latent frames; 0: the model's own number */
-    picture *video;                        /* frames of --init-video; NULL: none */
-    dit_image *video_images;
-    uint32_t video_count, video_room;
+    given_clip video;                      /* --init-video or --control-video */
+    given_clip masks;                      /* --mask of a clip that is followed: a frame, or as many as it has */
     picture reference_pictures[MOST_REFERENCES]; /* --ref-image */
     dit_image reference_images[MOST_REFERENCES];
     dit_reference references[MOST_REFERENCES];
@@ -84,9 +89,10 @@ typedef struct app {
     unsigned char *rgba, *cache, *mark;
     size_t cache_size, mark_size;
     options repeated; /* of --repeat-from */
-    char *repeated_text, repeated_paths[17][PATH_SIZE];
+    char *repeated_text, repeated_paths[19][PATH_SIZE];
     char hashes[7][16];   /* sums of the files of --init-img, --mask, --noise and --conditioning, of the frames of
-                             --init-video, of --control-image, of --end-img; empty: they cannot be read twice */
+                             --init-video or --control-video, of --control-image, of --end-img; empty: they cannot be read
+                             twice */
     uint32_t noise_first; /* the first picture in --noise's file that is used */
     char *split;          /* as the PNG tells it: only where it changes the picture; freed with free */
     float *latents;       /* [count, C, h, w], of clips [count, C, frames, h, w] */

@@ -201,13 +201,19 @@ static uint32_t most_frames(const app *a) {
 static int check_frames_folder(const app *a) {
     file_id read, written;
     char folder[PATH_SIZE];
-    if (!a->o.init_video || !is_folder(a->o.init_video) || !folder_of(a->o.output, folder, sizeof folder) ||
-        !read_file_id(a->o.init_video, &read) || !read_file_id(folder, &written) || !same_file(&read, &written))
-        return EXIT_GOOD;
-    return complain(EXIT_USAGE,
-                    "--output %s: this is the folder of --init-video, whose frames would be lost; name "
-                    "another one",
-                    a->o.output);
+    const struct {
+        const char *option, *path;
+    } clips[] = {{"--init-video", a->o.init_video}, {"--control-video", a->o.control_video}, {"--mask", a->o.mask}};
+    size_t i;
+    if (!folder_of(a->o.output, folder, sizeof folder) || !read_file_id(folder, &written)) return EXIT_GOOD;
+    for (i = 0; i < sizeof clips / sizeof clips[0]; i++) {
+        if (clips[i].path && is_folder(clips[i].path) && read_file_id(clips[i].path, &read) &&
+            same_file(&read, &written))
+            return complain(EXIT_USAGE,
+                            "--output %s: this is the folder of %s, whose frames would be lost; name another one",
+                            a->o.output, clips[i].option);
+    }
+    return EXIT_GOOD;
 }
 
 /* Whether another output might have this path. */
@@ -228,7 +234,7 @@ static bool next_reference(const char **at, char path[PATH_SIZE]) {
     return true;
 }
 
-enum { MOST_INPUTS = 20 + MOST_REFERENCES + LORA_MOST };
+enum { MOST_INPUTS = 22 + MOST_REFERENCES + LORA_MOST };
 
 typedef struct input_list {
     named_path paths[MOST_INPUTS];
@@ -240,27 +246,29 @@ typedef struct input_list {
 static void list_inputs(const app *a, input_list *out) {
     const options *o = &a->o;
     const char *plan = o->split && o->split[0] == '@' ? o->split + 1 : NULL, *at = o->references;
-    const named_path single[] = {{"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
-                                 {"--diffusion-model", o->diffusion_model},
-                                 {"--high-noise-diffusion-model", o->high_noise},
-                                 {"--uncond-diffusion-model", o->uncond},
-                                 {"--clip-l", o->clip_l},
-                                 {"--clip-g", o->clip_g},
-                                 {"--t5", o->t5},
-                                 {"--vae", o->vae},
-                                 {"--taesd", o->taesd},
-                                 {"--tokenizer", o->tokenizer},
-                                 {"--init-img", a->handed[0].rgba ? NULL : o->init_image},
-                                 {"--end-img", o->end_image},
-                                 {"--mask", a->handed[1].rgba ? NULL : o->mask},
-                                 {"--control-net", o->control_net},
-                                 {"--control-image", o->control_image},
-                                 {"--noise", o->noise},
-                                 {"--conditioning", o->conditioning},
-                                 {"--init-video", o->init_video && strcmp(o->init_video, "-") ? o->init_video : NULL},
-                                 {"--repeat-from", o->repeat_from},
-                                 {"--batch", o->batch && strcmp(o->batch, "-") ? o->batch : NULL},
-                                 {"--split", plan}};
+    const named_path single[] = {
+        {"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
+        {"--diffusion-model", o->diffusion_model},
+        {"--high-noise-diffusion-model", o->high_noise},
+        {"--uncond-diffusion-model", o->uncond},
+        {"--clip-l", o->clip_l},
+        {"--clip-g", o->clip_g},
+        {"--t5", o->t5},
+        {"--vae", o->vae},
+        {"--taesd", o->taesd},
+        {"--tokenizer", o->tokenizer},
+        {"--init-img", a->handed[0].rgba ? NULL : o->init_image},
+        {"--end-img", o->end_image},
+        {"--mask", a->handed[1].rgba ? NULL : o->mask},
+        {"--control-net", o->control_net},
+        {"--control-image", o->control_image},
+        {"--noise", o->noise},
+        {"--conditioning", o->conditioning},
+        {"--init-video", o->init_video && strcmp(o->init_video, "-") ? o->init_video : NULL},
+        {"--control-video", o->control_video && strcmp(o->control_video, "-") ? o->control_video : NULL},
+        {"--repeat-from", o->repeat_from},
+        {"--batch", o->batch && strcmp(o->batch, "-") ? o->batch : NULL},
+        {"--split", plan}};
     uint32_t i;
     memcpy(out->paths, single, sizeof single);
     out->count = sizeof single / sizeof single[0];
@@ -583,10 +591,16 @@ static int check_clip_options(const app *a) {
         {"--init-video", o->init_video, a->info.default_frames > 0,
          "this model makes pictures; --init-img begins with one"},
         {"--init-video", o->init_video, !a->info.wants_image, "this model moves a picture, which --init-img names"},
+        {"--init-video", o->init_video, !a->info.takes_control,
+         "this model follows a clip, which --control-video names"},
+        {"--control-video", o->control_video, a->info.takes_control,
+         a->info.default_frames ? "this model follows no clip" : "this model makes pictures"},
+        {"--strength", o->strength, !a->info.takes_control,
+         "this model follows a clip; --control-strength says how closely"},
         {"--end-img", o->end_image, a->info.takes_last_image || a->info.holds_frames,
          a->info.default_frames ? "no clip of this model ends with a picture that is given"
                                 : "this model makes pictures"},
-        {"--mask", o->mask, !a->info.default_frames, "clips are not repainted in part"},
+        {"--mask", o->mask, !a->info.default_frames || a->info.takes_control, "clips are not repainted in part"},
         {"--mask-strategy", o->mask_strategy, a->info.holds_frames, "this model takes no frames from others"},
         {"--loop", a->r.loops > 1 ? o->loop : NULL, a->info.holds_frames, "no clip of this model continues another"},
         {"--loop-frames", o->loop_frames, a->info.holds_frames, "no clip of this model continues another"},
@@ -606,7 +620,10 @@ static int check_clip_options(const app *a) {
         return complain(EXIT_USAGE,
                         "--end-img and --init-video: a clip ends with a picture or begins with a clip; leave "
                         "one of them out");
-    if (a->info.default_frames && o->init_image && !a->info.wants_image && !a->info.holds_frames)
+    if (a->info.takes_control && o->mask && !o->control_video)
+        return complain(EXIT_USAGE, "--mask: there is no clip that it is about; name it with --control-video");
+    if (a->info.default_frames && o->init_image && !a->info.wants_image && !a->info.holds_frames &&
+        !a->info.takes_control)
         return complain(EXIT_USAGE, "--init-img: this model begins with no picture; --init-video begins with a clip");
     return EXIT_GOOD;
 }
@@ -699,10 +716,10 @@ static int check_sizes(app *a) {
         fit_size(&a->r.start, multiple, 16384, &a->r.width, &a->r.height);
     else if (a->r.control.rgba && !a->o.width && !a->o.height)
         fit_size(&a->r.control, multiple, 16384, &a->r.width, &a->r.height);
-    else if (a->r.reference_count && !a->o.width && !a->o.height)
+    else if (a->r.reference_count && !a->info.takes_control && !a->o.width && !a->o.height)
         fit_size(&a->r.reference_pictures[0], multiple, 16384, &a->r.width, &a->r.height);
-    else if (a->r.video_count && !a->o.width && !a->o.height)
-        fit_size(&a->r.video[0], multiple, 16384, &a->r.width, &a->r.height);
+    else if (a->r.video.count && !a->o.width && !a->o.height)
+        fit_size(&a->r.video.frames[0], multiple, 16384, &a->r.width, &a->r.height);
     if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);
     if (!code && a->o.height) {
         code = take_count("--height", a->o.height, multiple, 16384, m->default_height, " pixels", &a->r.height);

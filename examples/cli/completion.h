@@ -56,6 +56,7 @@ static const struct {
     {"--init-video", NULL},
     {"--mask", NULL},
     {"--control-image", NULL},
+    {"--control-video", NULL},
     {"--control-net", NULL},
     {"--noise", NULL},
     {"--latent-out", NULL},

@@ -5,7 +5,8 @@
 
 /* Whether a picture or clip that is given takes part of the steps, as --strength says. */
 static bool begins_with(const app *a) {
-    if (a->r.video_count) return !a->o.mask_strategy;
+    if (a->info.takes_control) return false;
+    if (a->r.video.count) return !a->o.mask_strategy;
     return a->r.start.rgba && !a->info.wants_image && !a->info.wants_mask && !a->r.frames;
 }
 
@@ -42,35 +43,42 @@ static int read_end(app *a) {
     return check_told_file(a, "--end-img", o->end_image, o->end_hash, a->hashes[6]);
 }
 
-/* --init-img and --mask, as they are in their files. */
+/* --mask, as it is in its file. */
+static int read_mask(app *a, picture *out) {
+    const options *o = &a->o;
+    const int code = read_picture("--mask", o->mask, &a->handed[1], out);
+    if (code || !o->mask) return code;
+    if (!a->handed[1].rgba) read_hash(o->mask, a->hashes[1]);
+    return check_told_file(a, "--mask", o->mask, o->mask_hash, a->hashes[1]);
+}
+
+/* --init-img and, of a picture, --mask. */
 static int read_start(app *a) {
     const options *o = &a->o;
     const char *what = o->mask ? "--mask" : "--strength";
     int code;
-    if ((o->mask || o->strength) && !o->init_image && !(o->strength && o->init_video))
+    if ((o->mask || o->strength) && !o->init_image && !(o->strength && o->init_video) && !a->info.takes_control)
         return complain(EXIT_USAGE, "%s: there is no picture that it is about; name it with --init-img", what);
     if (o->init_image && o->init_video && !o->mask_strategy)
         return complain(EXIT_USAGE, "--init-img and --init-video: a clip begins with one of them, unless "
                                     "--mask-strategy says which frames each gives");
     if (!o->init_image) return EXIT_GOOD;
     code = read_picture("--init-img", o->init_image, &a->handed[0], &a->r.start);
-    if (!code) code = read_picture("--mask", o->mask, &a->handed[1], &a->r.mask);
     if (code) return code;
     if (!a->handed[0].rgba) read_hash(o->init_image, a->hashes[0]);
-    if (o->mask && !a->handed[1].rgba) read_hash(o->mask, a->hashes[1]);
     code = check_told_file(a, "--init-img", o->init_image, o->init_hash, a->hashes[0]);
-    return code ? code : check_told_file(a, "--mask", o->mask, o->mask_hash, a->hashes[1]);
+    return code || a->info.takes_control ? code : read_mask(a, &a->r.mask);
 }
 
 /* --control-image, and what goes with it. */
 static int read_control(app *a) {
     static const picture nothing = {0};
     const options *o = &a->o;
-    const char *lone = o->control_strength ? "--control-strength"
-                       : o->control_first  ? "--control-start"
-                       : o->control_last   ? "--control-end"
-                       : o->control_mode   ? "--control-mode"
-                                           : NULL;
+    const char *lone = o->control_strength && !a->info.takes_control ? "--control-strength"
+                       : o->control_first                            ? "--control-start"
+                       : o->control_last                             ? "--control-end"
+                       : o->control_mode                             ? "--control-mode"
+                                                                     : NULL;
     int code;
     if (lone && !o->control_net)
         return complain(EXIT_USAGE, "%s: there is no control net that it is about; name one with --control-net", lone);
@@ -85,6 +93,9 @@ static int read_control(app *a) {
                         "part, which is white, with --mask",
                         o->init_image ? "--mask" : "--init-img");
     if (!o->control_image) return EXIT_GOOD;
+    if (a->info.takes_control)
+        return complain(EXIT_USAGE, "--control-image %s: this model follows a clip; name it with --control-video",
+                        o->control_image);
     if (!a->info.wants_control && !o->control_net)
         return complain(EXIT_USAGE,
                         "--control-image %s: this model follows no picture by itself; name a control net for it "
@@ -148,101 +159,164 @@ static int scale_control(app *a) {
     return EXIT_GOOD;
 }
 
-/* ---- --init-video: each frame is scaled when it has been read ---- */
+/* ---- clips: each frame is scaled when it has been read ---- */
 
-static int add_video_frame(app *a, picture *frame) {
-    request *r = &a->r;
-    if (r->video_count == r->video_room) {
-        const uint32_t room = 2 * r->video_room + 16;
-        picture *more = realloc(r->video, room * sizeof *more);
-        if (!more) return free(frame->rgba), complain(EXIT_MEMORY, "--init-video: %s", no_picture_memory);
-        r->video = more;
-        r->video_room = room;
+static void free_clip(given_clip *clip) {
+    uint32_t i;
+    for (i = 0; i < clip->count; i++) free(clip->frames[i].rgba);
+    free(clip->frames);
+    free(clip->images);
+    memset(clip, 0, sizeof *clip);
+}
+
+static int add_frame(const char *option, given_clip *clip, picture *frame) {
+    if (clip->count == clip->room) {
+        const uint32_t room = 2 * clip->room + 16;
+        picture *more = realloc(clip->frames, room * sizeof *more);
+        if (!more) return free(frame->rgba), complain(EXIT_MEMORY, "%s: %s", option, no_picture_memory);
+        clip->frames = more;
+        clip->room = room;
     }
-    r->video[r->video_count++] = *frame;
+    clip->frames[clip->count++] = *frame;
     return EXIT_GOOD;
 }
 
-static int video_failed(const app *a, const char *why) {
-    return complain(why == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "--init-video %s: %s", a->o.init_video, why);
+static int clip_failed(const char *option, const char *path, const char *why) {
+    return complain(why == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "%s %s: %s", option, path, why);
 }
 
-/* The first frame, whose shape the clip gets. */
-static int open_video(app *a, frame_reader *reader) {
+/* The first frame. */
+static int open_clip(const char *option, const char *path, frame_reader *reader, given_clip *clip) {
     picture frame;
-    const char *why;
-    if (!a->o.init_video) return EXIT_GOOD;
-    why = frames_open(reader, a->o.init_video);
+    const char *why = frames_open(reader, path);
     if (!why) why = frames_next(reader, &frame);
-    if (why) return video_failed(a, why);
-    if (!frame.rgba) return video_failed(a, "it has no frame");
-    if (!a->o.fps && reader->rate) a->r.fps = (double)reader->rate / reader->scale;
-    if (!(a->r.fps >= 0.001 && a->r.fps <= 1000)) return video_failed(a, "its frames a second are not 0.001 to 1000");
-    return add_video_frame(a, &frame);
+    if (why) return clip_failed(option, path, why);
+    if (!frame.rgba) return clip_failed(option, path, "it has no frame");
+    return add_frame(option, clip, &frame);
 }
 
-/* The other frames: as many as the clip has, or of a reference all. Without --frames a clip to begin with may be
-   shorter than the model's own. */
-static int read_video(app *a, frame_reader *reader) {
-    const bool reference = a->o.mask_strategy != NULL;
-    const uint32_t most = reference ? MOST_REFERENCE_FRAMES : a->r.frames;
+/* The other frames, up to so many in all. */
+static int read_clip(app *a, const char *option, const char *path, uint32_t most, frame_reader *reader,
+                     given_clip *clip) {
     picture frame = {NULL, 0, 0};
-    const char *why = NULL;
+    const char *why;
     int code = EXIT_GOOD;
-    if (!a->o.init_video) return EXIT_GOOD;
     if (!a->o.quiet && (reader->width != a->r.width || reader->height != a->r.height))
-        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.init_video, reader->width, reader->height,
-                a->r.width, a->r.height);
-    why = scale_picture(&a->r.video[0], a->r.width, a->r.height);
-    while (!why && !code && a->r.video_count < most) {
+        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", path, reader->width, reader->height, a->r.width,
+                a->r.height);
+    why = scale_picture(&clip->frames[0], a->r.width, a->r.height);
+    while (!why && !code && clip->count < most) {
         why = frames_next(reader, &frame);
         if (why || !frame.rgba) break;
         why = scale_picture(&frame, a->r.width, a->r.height);
         if (why)
             free(frame.rgba);
         else
-            code = add_video_frame(a, &frame);
+            code = add_frame(option, clip, &frame);
         if (caught_signal) return dit_failed(a, DIT_CANCELLED, NULL);
     }
     if (code) return code;
-    if (why) return video_failed(a, why);
-    if (reference && a->r.video_count == most) return video_failed(a, "more than 4095 frames; cut it");
-    snprintf(a->hashes[4], sizeof a->hashes[4], "%08x", (unsigned)(reader->sum ^ reader->sum >> 32));
-    if (a->o.video_hash && strcmp(a->o.video_hash, a->hashes[4]) != 0)
-        return complain(EXIT_INPUT, "%s was made from another clip than this %s; name it with --init-video",
-                        a->o.repeat_from, a->o.init_video);
+    return why ? clip_failed(option, path, why) : EXIT_GOOD;
+}
+
+static int name_images(given_clip *clip) {
+    uint32_t i;
+    if (!clip->count) return EXIT_GOOD;
+    clip->images = calloc(clip->count, sizeof *clip->images);
+    if (!clip->images) return complain(EXIT_MEMORY, "out of memory");
+    for (i = 0; i < clip->count; i++) clip->images[i] = image_of(&clip->frames[i]);
     return EXIT_GOOD;
 }
 
-/* A clip to begin with has all frames that are made. */
+/* A clip to begin with, or one that is followed: a model takes either. */
+static const char *video_option(const app *a) { return a->o.control_video ? "--control-video" : "--init-video"; }
+static const char *video_path(const app *a) { return a->o.control_video ? a->o.control_video : a->o.init_video; }
+
+/* The first frame, whose shape the clip gets. */
+static int open_video(app *a, frame_reader *reader) {
+    int code;
+    if (!video_path(a)) return EXIT_GOOD;
+    code = open_clip(video_option(a), video_path(a), reader, &a->r.video);
+    if (code) return code;
+    if (!a->o.fps && reader->rate) a->r.fps = (double)reader->rate / reader->scale;
+    if (!(a->r.fps >= 0.001 && a->r.fps <= 1000))
+        return clip_failed(video_option(a), video_path(a), "its frames a second are not 0.001 to 1000");
+    return EXIT_GOOD;
+}
+
+/* The other frames: as many as the clip has, or of a reference all. */
+static int read_video(app *a, frame_reader *reader) {
+    const bool reference = a->o.mask_strategy != NULL;
+    const uint32_t most = reference ? MOST_REFERENCE_FRAMES : a->r.frames;
+    int code;
+    if (!video_path(a)) return EXIT_GOOD;
+    code = read_clip(a, video_option(a), video_path(a), most, reader, &a->r.video);
+    if (code) return code;
+    if (reference && a->r.video.count == most)
+        return clip_failed(video_option(a), video_path(a), "more than 4095 frames; cut it");
+    snprintf(a->hashes[4], sizeof a->hashes[4], "%08x", (unsigned)(reader->sum ^ reader->sum >> 32));
+    if (a->o.video_hash && strcmp(a->o.video_hash, a->hashes[4]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another clip than this %s; name it with %s", a->o.repeat_from,
+                        video_path(a), video_option(a));
+    return EXIT_GOOD;
+}
+
+/* A clip to begin with, or that is followed, has all frames that are made. Without --frames it may be shorter than the
+   model's own. */
 static int fit_frames(app *a) {
-    uint32_t frames = a->r.video_count, i;
+    uint32_t frames = a->r.video.count, i;
     if (!frames) return EXIT_GOOD;
     if (!a->o.mask_strategy && frames < a->r.frames) {
         while (frames > 1 && dit_model_frames(a->headers, frames) != frames) frames--;
         if (a->o.frames || dit_model_frames(a->headers, frames) != frames)
             return complain(EXIT_USAGE, "--frames %u: %s has %u; the nearest valid value is %u", a->r.frames,
-                            a->o.init_video, a->r.video_count, dit_model_frames(a->headers, frames));
+                            video_path(a), a->r.video.count, dit_model_frames(a->headers, frames));
         if (!a->o.quiet)
-            fprintf(stderr, "dit: %s has %u of the usual %u frames, %u of them are taken\n", a->o.init_video,
-                    a->r.video_count, a->r.frames, frames);
+            fprintf(stderr, "dit: %s has %u of the usual %u frames, %u of them are taken\n", video_path(a),
+                    a->r.video.count, a->r.frames, frames);
         a->r.frames = frames;
-        for (i = frames; i < a->r.video_count; i++) free(a->r.video[i].rgba);
-        a->r.video_count = frames;
+        for (i = frames; i < a->r.video.count; i++) free(a->r.video.frames[i].rgba);
+        a->r.video.count = frames;
     }
-    a->r.video_images = calloc(a->r.video_count, sizeof *a->r.video_images);
-    if (!a->r.video_images) return complain(EXIT_MEMORY, "out of memory");
-    for (i = 0; i < a->r.video_count; i++) a->r.video_images[i] = image_of(&a->r.video[i]);
-    return EXIT_GOOD;
+    return name_images(&a->r.video);
+}
+
+/* --mask of a clip that is followed: a folder or a Y4M file has a mask for each frame, and a picture one for all. */
+static int read_masks(app *a) {
+    static frame_reader reader;
+    const char *path = a->o.mask;
+    const clip_ending *ending = path ? clip_find_ending(path) : NULL;
+    const bool clip = path && !a->handed[1].rgba && (is_folder(path) || (ending && ending->kind == CLIP_Y4M));
+    const char *wrong;
+    picture mask;
+    int code;
+    if (!a->info.takes_control || !path) return EXIT_GOOD;
+    if (clip) {
+        code = open_clip("--mask", path, &reader, &a->r.masks);
+        if (!code) code = read_clip(a, "--mask", path, a->r.frames, &reader, &a->r.masks);
+        if (!code && a->r.masks.count < a->r.frames)
+            code =
+                complain(EXIT_USAGE, "--mask %s: it has %u frames, the clip %u; give as many, or one picture for all",
+                         path, a->r.masks.count, a->r.frames);
+        snprintf(a->hashes[1], sizeof a->hashes[1], "%08x", (unsigned)(reader.sum ^ reader.sum >> 32));
+        frames_close(&reader);
+        if (!code) code = check_told_file(a, "--mask", path, a->o.mask_hash, a->hashes[1]);
+    } else {
+        code = read_mask(a, &mask);
+        wrong = code ? NULL : scale_picture(&mask, a->r.width, a->r.height);
+        if (wrong) free(mask.rgba), code = complain(EXIT_MEMORY, "%s", wrong);
+        if (!code) code = add_frame("--mask", &a->r.masks, &mask);
+    }
+    return code ? code : name_images(&a->r.masks);
 }
 
 /* The references of models that hold frames: --init-img, then --init-video or --end-img. */
 static void name_references(app *a) {
     dit_reference *next = a->r.references;
-    if (!a->info.holds_frames || (a->r.video_count && !a->o.mask_strategy)) return;
+    if (!a->info.holds_frames || (a->r.video.count && !a->o.mask_strategy)) return;
     if (a->r.start.rgba) next->frames = &a->r.start_images[0], next++->frame_count = 1;
     if (a->r.end.rgba) next->frames = &a->r.start_images[1], next++->frame_count = 1;
-    if (a->r.video_count) next->frames = a->r.video_images, next++->frame_count = a->r.video_count;
+    if (a->r.video.count) next->frames = a->r.video.images, next++->frame_count = a->r.video.count;
     a->r.reference_count = (uint32_t)(next - a->r.references);
     if (a->r.end.rgba)
         snprintf(a->r.strategy, sizeof a->r.strategy, "0;%u,1,0,-1", a->r.loops > 1 ? a->r.loops - 1 : 0);
@@ -282,6 +356,7 @@ static int read_given(app *a) {
     if (!code) code = read_video(a, &reader);
     frames_close(&reader);
     if (!code) code = fit_frames(a);
+    if (!code) code = read_masks(a);
     if (!code && !a->o.references) name_references(a);
     return code;
 }

@@ -22,8 +22,8 @@ typedef struct options {
     const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
-    const char *control_net, *control_image, *control_strength, *control_first, *control_last, *control_mode,
-        *length_limit;
+    const char *control_net, *control_image, *control_video, *control_strength, *control_first, *control_last,
+        *control_mode, *length_limit;
     const char *cache;
     bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
@@ -85,9 +85,10 @@ static const option_entry option_table[] = {
     {"--keep-references", NULL, NULL, FLAG(keep_references), TOLD_HERE, "References kept"},
     {"--mask", NULL, "--mask-image", TEXT(mask), TOLD_HERE, "Mask"},
     {"--control-image", NULL, NULL, TEXT(control_image), TOLD_HERE, "Control image"},
+    {"--control-video", NULL, NULL, TEXT(control_video), TOLD_HERE, "Control video"},
     {"--control-net", NULL, NULL, TEXT(control_net), TOLD_HERE, "Control net"},
-    {"--control-strength", NULL, "--controlnet-conditioning-scale", TEXT(control_strength), TOLD_HERE,
-     "Control strength"},
+    {"--control-strength", NULL, "--controlnet-conditioning-scale|--vace-strength|--conditioning-scale",
+     TEXT(control_strength), TOLD_HERE, "Control strength"},
     {"--control-start", NULL, "--control-guidance-start", TEXT(control_first), TOLD_HERE, "Control start"},
     {"--control-end", NULL, "--control-guidance-end", TEXT(control_last), TOLD_HERE, "Control end"},
     {"--control-mode", NULL, NULL, TEXT(control_mode), TOLD_HERE, "Control mode"},
@@ -271,7 +272,10 @@ static const char rarest_help_text[] =
     "      --control-image FILE    edges, a depth map, a pose, ... that the picture\n"
     "                              follows: FLUX.1 Canny and Depth, or with\n"
     "      --control-net PATH      a control net of the model (FLUX.1, SD3)\n"
-    "      --control-strength X    of a control net (default: 1)\n"
+    "      --control-video PATH    a clip that the clip follows (Wan VACE): Y4M, or a\n"
+    "                              folder of pictures; --mask, a picture or a clip, is\n"
+    "                              white where it is made anew (default: all of it)\n"
+    "      --control-strength X    of a control net or such a clip (default: 1)\n"
     "      --control-start X, --control-end X  part of the steps in which it works\n"
     "      --control-mode N        kind of picture, for nets that know several\n"
     "      --cache POLICY          steps reuse blocks of earlier ones: auto, delta,\n"

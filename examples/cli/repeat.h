@@ -56,7 +56,8 @@ static char *parameters_text(const app *a, uint32_t i) {
                                         "--conditioning",
                                         "--control-image",
                                         "--control-net",
-                                        "--uncond-diffusion-model"};
+                                        "--uncond-diffusion-model",
+                                        "--control-video"};
     char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
     char frames_text[16], fps[32];
@@ -99,7 +100,7 @@ static char *parameters_text(const app *a, uint32_t i) {
     told.control_hash = told.control_image && *a->hashes[5] ? a->hashes[5] : NULL;
     told.mask_hash = told.mask && *a->hashes[1] ? a->hashes[1] : NULL;
     told.conditioning_hash = told.conditioning && *a->hashes[3] ? a->hashes[3] : NULL;
-    told.video_hash = told.init_video && *a->hashes[4] ? a->hashes[4] : NULL;
+    told.video_hash = (told.init_video || told.control_video) && *a->hashes[4] ? a->hashes[4] : NULL;
     told.noise_hash = told.noise && *a->hashes[2] ? a->hashes[2] : NULL;
     told.noise_picture = told.noise && a->noise_first + i ? number : NULL;
     if (dit_context_device(a->context, &device, NULL) == DIT_OK) told.device_name = device.name;
@@ -127,16 +128,16 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
 
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[] = {
-        "--model",        "--diffusion-model",
-        "--clip-l",       "--clip-g",
-        "--t5",           "--vae",
-        "--taesd",        "--tokenizer",
-        "--mask",         "--init-img",
-        "--noise",        "--init-video",
-        "--conditioning", "--control-image",
-        "--control-net",  "--high-noise-diffusion-model",
-        "--end-img",      "--uncond-diffusion-model"}; /* hashes below know their places */
+    static const char *const files[] = {"--model",        "--diffusion-model",
+                                        "--clip-l",       "--clip-g",
+                                        "--t5",           "--vae",
+                                        "--taesd",        "--tokenizer",
+                                        "--mask",         "--init-img",
+                                        "--noise",        "--init-video",
+                                        "--conditioning", "--control-image",
+                                        "--control-net",  "--high-noise-diffusion-model",
+                                        "--end-img",      "--uncond-diffusion-model",
+                                        "--control-video"}; /* hashes below know their places */
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;
@@ -169,7 +170,7 @@ static int find_repeated_files(app *a) {
     if (a->o.mask != a->repeated_paths[8]) a->o.mask_hash = NULL;
     if (a->o.control_image != a->repeated_paths[13]) a->o.control_hash = NULL;
     if (a->o.noise != a->repeated_paths[10]) a->o.noise_hash = a->o.noise_picture = NULL;
-    if (a->o.init_video != a->repeated_paths[11]) a->o.video_hash = NULL;
+    if (a->o.init_video != a->repeated_paths[11] && a->o.control_video != a->repeated_paths[18]) a->o.video_hash = NULL;
     if (a->o.conditioning != a->repeated_paths[12]) a->o.conditioning_hash = NULL;
     return EXIT_GOOD;
 }

@@ -16,9 +16,18 @@ static void describe_given(const app *a, dit_job_desc *desc) {
         desc->init_image = a->r.start_images;
         desc->init_count = a->r.end.rgba ? 2 : 0;
     }
-    if (begins_with(a) && a->r.video_count) {
-        desc->init_image = a->r.video_images;
-        desc->init_count = a->r.video_count;
+    if (begins_with(a) && a->r.video.count) {
+        desc->init_image = a->r.video.images;
+        desc->init_count = a->r.video.count;
+    }
+    desc->mask = a->r.mask.rgba ? &a->r.mask_image : NULL;
+    if (a->info.takes_control) {
+        desc->control_image = a->r.video.images;
+        desc->control_count = a->r.video.count;
+        desc->mask = a->r.masks.images;
+        desc->mask_count = a->r.masks.count;
+        desc->control_strength = a->r.numbers.control_strength; /* the library's 0 is its default */
+        if (desc->control_strength == 0) desc->control_strength = 1e-30f;
     }
     if (a->r.control.rgba && a->info.control_count) {
         desc->adapters = &a->r.control_net;
@@ -86,7 +95,6 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->shift = n->shift;
     desc->clip_skip = a->r.clip_skip;
     describe_given(a, desc);
-    desc->mask = a->r.mask.rgba ? &a->r.mask_image : NULL;
     desc->strength = n->strength;
     desc->sampler = a->o.sampler;
     desc->schedule = a->o.schedule;

@@ -121,9 +121,8 @@ static void unload(app *a) {
 /* Frees what a request alone had. */
 static void end_request(app *a) {
     uint32_t i;
-    for (i = 0; i < a->r.video_count; i++) free(a->r.video[i].rgba);
-    free(a->r.video);
-    free(a->r.video_images);
+    free_clip(&a->r.video);
+    free_clip(&a->r.masks);
     free(a->loop_prompt);
     free_loras(&a->loras);
     free(a->strip);
@@ -222,6 +221,9 @@ static void tell_clips(const app *a) {
     if (a->info.wants_image) printf("a picture is needed: --init-img\n");
     if (a->info.takes_last_image)
         printf("the last frame %s: --end-img\n", a->info.wants_last_image ? "is needed, too" : "may be given, too");
+    if (a->info.takes_control)
+        printf("a clip may be followed: --control-video, --mask, --control-strength; pictures: --ref-image, "
+               "--init-img\n");
     if (a->info.holds_frames) printf("frames may be given: --init-img, --init-video, --mask-strategy, --loop\n");
 }
 

@@ -585,6 +585,8 @@ static const refusal refusals[] = {
     {{"-m", CLIPS, "--strength", "0.5"}, 2, "--init-img"},
     {{"-m", CLIPS, "-i", "a.png", "--mask", "a.png"}, 2, "--mask a.png: clips are not repainted in part"},
     {{"-m", CLIPS, "--mask-strategy", "0"}, 2, "nothing to take frames from"},
+    {{"--control-video", "tests"}, 2, "--control-video tests: this model makes pictures"},
+    {{"-m", CLIPS, "--control-video", "tests"}, 2, "this model follows no clip"},
     {{"-m", CLIPS, "--init-video", "no such clip"}, 3, "--init-video no such clip: No such file"},
     {{"-m", CLIPS, "--init-video", "tests/tools"}, 3, "no PNG or JPEG is in this folder"},
     {{"-m", CLIPS, "--init-video", "tests/corpus/frames/ten_bits"}, 3, "420p10"},
@@ -1249,9 +1251,17 @@ static char *const pictureless[] = {"--list-devices", "--info",    "--info-level
                                     "--doctor",       "--man",     "--completion",    NULL};
 static char *const of_terminal[] = {"--batch", "--grid",    "--json", "--preview-path", "--preview-interval",
                                     "--serve", "--quality", NULL}; /* tests/tools/terminal.c, server.c */
-static char *const of_clips[] = {
-    "--frames",      "--fps",       "--init-video",   "--mask-strategy", "--loop",
-    "--loop-frames", "--loop-edit", "--conditioning", "--end-img",       NULL}; /* test_clip, test_conditioning */
+static char *const of_clips[] = {"--frames",
+                                 "--fps",
+                                 "--init-video",
+                                 "--mask-strategy",
+                                 "--loop",
+                                 "--loop-frames",
+                                 "--loop-edit",
+                                 "--conditioning",
+                                 "--end-img",
+                                 "--control-video",
+                                 NULL}; /* test_clip, test_conditioning, test_followed */
 
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
@@ -1640,6 +1650,55 @@ static void test_last_frame(void) {
     o = RUN(QUICK_CLIP, "-i", first, "--end-img", last, "--init-video", (char *)in_work("clip"), "--mask-strategy", "0",
             "-o", again);
     CHECK(one_line_saying(&o, 2, "--end-img and --init-video: "));
+}
+
+#define VACE "--diffusion-model", "tests/fixtures/wan_vace/transformer"
+#define VACE_RUN VACE, "--t5", EXPERTS "/text_encoder", "--tokenizer", EXPERTS "/tokenizer", "--vae", EXPERTS "/vae"
+#define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
+
+/* A clip that follows another: a mask for all frames is as many masks, all of it is told, and found again. */
+static void test_followed(void) {
+    char made[320], again[320], clip[320], masks[320], command[1500];
+    unsigned i;
+    png_file png;
+    outcome o;
+    snprintf(made, sizeof made, "%s", in_work("followed.apng"));
+    snprintf(again, sizeof again, "%s", in_work("again.apng"));
+    snprintf(clip, sizeof clip, "%s", in_work("follow"));
+    snprintf(masks, sizeof masks, "%s", in_work("masks"));
+    snprintf(command, sizeof command, "mkdir -p %s %s", clip, masks);
+    CHECK(system(command) == 0);
+    for (i = 1; i <= 5; i++) {
+        snprintf(command, sizeof command, "cp models/strip.png %s/%u.png && cp docs/sheet.png %s/%u.png", clip, i,
+                 masks, i);
+        CHECK(system(command) == 0);
+    }
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--steps", "1", "-W", "48", "-H", "32", "--control-video", clip, "--mask",
+            "docs/sheet.png", "-r", "models/strip.png", "--control-strength", "0.5", "-o", made);
+    png = read_png(made);
+    CHECK_MESSAGE(o.code == 0 && count_frames(made) == 5 && strstr(png.text, ", Control video: follow, ") &&
+                      strstr(png.text, ", Init video hash: ") && strstr(png.text, ", Mask: sheet.png, ") &&
+                      strstr(png.text, ", Control strength: 0.5, ") && strstr(png.text, ", References: strip.png, "),
+                  "%d %s%s", o.code, o.err, png.text);
+    free(png.rgb);
+    o = RUN("--repeat-from", made, VACE_RUN, "-q", "--control-video", clip, "--mask", masks, "-r", "models/strip.png",
+            "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%d %s", o.code, o.err);
+    o = RUN("--repeat-from", made, VACE_RUN, "-q", "--control-video", clip, "-r", "models/strip.png", "-o", again);
+    CHECK(one_line_saying(&o, 3, "made with sheet.png, which is neither here nor beside it; name it with --mask"));
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--frames", "9", "--control-video", clip, "-o", again);
+    CHECK(one_line_saying(&o, 2, "has 5; the nearest valid value is 5"));
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--mask", masks, "-o", again);
+    CHECK(one_line_saying(&o, 2, "there is no clip that it is about; name it with --control-video"));
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--init-video", clip, "-o", again);
+    CHECK(one_line_saying(&o, 2, "this model follows a clip, which --control-video names"));
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--control-image", "models/strip.png", "-o", again);
+    CHECK(one_line_saying(&o, 2, "this model follows a clip; name it with --control-video"));
+    CHECK(remove(in_work("masks/5.png")) == 0);
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--control-video", clip, "--mask", masks, "-o", again);
+    CHECK(one_line_saying(&o, 2, "it has 4 frames, the clip 5; give as many, or one picture for all"));
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--control-video", clip, "--mask", clip, "-o", (char *)in_work("follow/%d.png"));
+    CHECK(one_line_saying(&o, 2, "this is the folder of --control-video"));
 }
 
 /* The program of `make clip`: a walk of two frames, the second of which is half way round, raw and as animated PNG. */
@@ -2226,8 +2285,6 @@ static void test_info_part(void) {
 
 #define SMALL "-p", "banana", "--steps", "1", "-W", "64", "-H", "64"
 
-#define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
-
 /* Two experts from files of their own make what their folder makes, and not in the other order. A last frame makes
    another clip. */
 static void test_experts(void) {
@@ -2513,6 +2570,7 @@ int main(int argc, char **argv) {
     test_clip_noise();
     test_given_frames();
     test_last_frame();
+    test_followed();
     test_page();
     test_class();
     test_types();
