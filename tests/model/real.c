@@ -68,6 +68,8 @@ static const architecture architectures[] = {
     {"Wan2.1-I2V-14B", published_wan_i2v_14b, 16400, "wan", "i2v-14b"},
     {"Wan2.2-I2V-A14B", published_wan_i2v_a14b, 14288.9, "wan", "i2v-a14b"},
     {"Wan2.2-TI2V-5B", published_wan_ti2v_5b, 4999.8, "wan", "ti2v-5b"},
+    {"Wan2.1-VACE-1.3B", published_wan_vace_1_3b, 2154.0, "wan", "vace-1.3b"},
+    {"Wan2.1-VACE-14B", published_wan_vace_14b, 17337.6, "wan", "vace-14b"},
 };
 
 /* ---- headers alone ---- */

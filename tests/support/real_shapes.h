@@ -1135,26 +1135,46 @@ static inline void real_hunyuanvideo(real_file *file, uint64_t width, uint32_t d
 }
 
 /* One of Wan's attentions: queries, keys and values, the result, and norms over all heads. */
-static inline void real_wan_attention(real_file *file, uint64_t width, uint32_t block, bool text) {
+static inline void real_wan_attention(real_file *file, const char *blocks, uint64_t width, uint32_t block, bool text) {
     static const char *const parts[4][2] = {{"to_q", "q"}, {"to_k", "k"}, {"to_v", "v"}, {"to_out.0", "o"}};
     char diffusers[112], original[112];
     uint32_t i;
     for (i = 0; i < 4; i++) {
-        diti_format(diffusers, sizeof diffusers, "blocks.%%u.attn%u.%s", text ? 2u : 1u, parts[i][0]);
-        diti_format(original, sizeof original, "blocks.%%u.%s.%s", text ? "cross_attn" : "self_attn", parts[i][1]);
+        diti_format(diffusers, sizeof diffusers, "%s.%%u.attn%u.%s", blocks, text ? 2u : 1u, parts[i][0]);
+        diti_format(original, sizeof original, "%s.%%u.%s.%s", blocks, text ? "cross_attn" : "self_attn", parts[i][1]);
         real_layer(file, width, width, diffusers, original, block);
     }
     for (i = 0; i < 2; i++) {
-        diti_format(diffusers, sizeof diffusers, "blocks.%%u.attn%u.norm_%c", text ? 2u : 1u, "qk"[i]);
-        diti_format(original, sizeof original, "blocks.%%u.%s.norm_%c", text ? "cross_attn" : "self_attn", "qk"[i]);
+        diti_format(diffusers, sizeof diffusers, "%s.%%u.attn%u.norm_%c", blocks, text ? 2u : 1u, "qk"[i]);
+        diti_format(original, sizeof original, "%s.%%u.%s.norm_%c", blocks, text ? "cross_attn" : "self_attn", "qk"[i]);
         real_norm(file, width, false, diffusers, original, block);
     }
+}
+
+/* A block of Wan's without what pictures add; blocks: "blocks", or "vace_blocks". */
+static inline void real_wan_block(real_file *file, const char *blocks, uint64_t width, uint64_t feed, uint32_t i) {
+    const uint64_t table[3] = {1, 6, width};
+    char names[8][64];
+    diti_format(names[0], sizeof names[0], "%s.%%u.scale_shift_table", blocks);
+    diti_format(names[1], sizeof names[1], "%s.%%u.modulation", blocks);
+    diti_format(names[2], sizeof names[2], "%s.%%u.norm2", blocks);
+    diti_format(names[3], sizeof names[3], "%s.%%u.norm3", blocks);
+    diti_format(names[4], sizeof names[4], "%s.%%u.ffn.net.0.proj", blocks);
+    diti_format(names[5], sizeof names[5], "%s.%%u.ffn.0", blocks);
+    diti_format(names[6], sizeof names[6], "%s.%%u.ffn.net.2", blocks);
+    diti_format(names[7], sizeof names[7], "%s.%%u.ffn.2", blocks);
+    real_tensor_of(file, table, 3, 0, 0.2, names[0], names[1], i, "");
+    real_wan_attention(file, blocks, width, i, false);
+    real_norm(file, width, true, names[2], names[3], i);
+    real_wan_attention(file, blocks, width, i, true);
+    real_layer(file, feed, width, names[4], names[5], i);
+    real_layer(file, width, feed, names[6], names[7], i);
 }
 
 /* Wan; image: columns of a picture's tokens, 0: the model reads none. */
 static inline void real_wan(real_file *file, uint64_t width, uint32_t blocks, uint64_t feed, uint64_t in, uint64_t out,
                             uint64_t image) {
-    const uint64_t shape[5] = {width, in, 1, 2, 2}, tables[2][3] = {{1, 6, width}, {1, 2, width}};
+    const uint64_t shape[5] = {width, in, 1, 2, 2}, table[3] = {1, 2, width};
     uint32_t i;
     real_tensor_of(file, shape, 5, 0, 1 / sqrt(4 * (double)in), "patch_embedding", "patch_embedding", 0, ".weight");
     real_vector(file, width, 0, "patch_embedding", "patch_embedding", 0, ".bias");
@@ -1168,20 +1188,27 @@ static inline void real_wan(real_file *file, uint64_t width, uint32_t blocks, ui
         real_norm(file, width, true, "condition_embedder.image_embedder.norm2", "img_emb.proj.4", 0);
     }
     for (i = 0; i < blocks; i++) {
-        real_tensor_of(file, tables[0], 3, 0, 0.2, "blocks.%u.scale_shift_table", "blocks.%u.modulation", i, "");
-        real_wan_attention(file, width, i, false);
-        real_norm(file, width, true, "blocks.%u.norm2", "blocks.%u.norm3", i);
-        real_wan_attention(file, width, i, true);
-        if (image) {
-            real_layer(file, width, width, "blocks.%u.attn2.add_k_proj", "blocks.%u.cross_attn.k_img", i);
-            real_layer(file, width, width, "blocks.%u.attn2.add_v_proj", "blocks.%u.cross_attn.v_img", i);
-            real_norm(file, width, false, "blocks.%u.attn2.norm_added_k", "blocks.%u.cross_attn.norm_k_img", i);
-        }
-        real_layer(file, feed, width, "blocks.%u.ffn.net.0.proj", "blocks.%u.ffn.0", i);
-        real_layer(file, width, feed, "blocks.%u.ffn.net.2", "blocks.%u.ffn.2", i);
+        real_wan_block(file, "blocks", width, feed, i);
+        if (!image) continue;
+        real_layer(file, width, width, "blocks.%u.attn2.add_k_proj", "blocks.%u.cross_attn.k_img", i);
+        real_layer(file, width, width, "blocks.%u.attn2.add_v_proj", "blocks.%u.cross_attn.v_img", i);
+        real_norm(file, width, false, "blocks.%u.attn2.norm_added_k", "blocks.%u.cross_attn.norm_k_img", i);
     }
-    real_tensor_of(file, tables[1], 3, 0, 0.2, "scale_shift_table", "head.modulation", 0, "");
+    real_tensor_of(file, table, 3, 0, 0.2, "scale_shift_table", "head.modulation", 0, "");
     real_layer(file, 4 * out, width, "proj_out", "head.head", 0);
+}
+
+/* VACE's blocks beside those of real_wan. */
+static inline void real_wan_vace(real_file *file, uint64_t width, uint32_t blocks, uint64_t feed) {
+    const uint64_t shape[5] = {width, 96, 1, 2, 2};
+    uint32_t i;
+    real_tensor_of(file, shape, 5, 0, 0.05, "vace_patch_embedding", "vace_patch_embedding", 0, ".weight");
+    real_vector(file, width, 0, "vace_patch_embedding", "vace_patch_embedding", 0, ".bias");
+    real_layer(file, width, width, "vace_blocks.0.proj_in", "vace_blocks.0.before_proj", 0);
+    for (i = 0; i < blocks; i++) {
+        real_wan_block(file, "vace_blocks", width, feed, i);
+        real_layer(file, width, width, "vace_blocks.%u.proj_out", "vace_blocks.%u.after_proj", i);
+    }
 }
 
 /* ---- text encoders and VAE, whose names are the same everywhere; file->prefix may change in between ---- */
@@ -1569,6 +1596,14 @@ static inline void published_wan_1_3b(real_file *file) { real_wan(file, 1536, 30
 static inline void published_wan_14b(real_file *file) { real_wan(file, 5120, 40, 13824, 16, 16, 0); }
 static inline void published_wan_i2v_14b(real_file *file) { real_wan(file, 5120, 40, 13824, 36, 16, 1280); }
 static inline void published_wan_i2v_a14b(real_file *file) { real_wan(file, 5120, 40, 13824, 36, 16, 0); }
+static inline void published_wan_vace_1_3b(real_file *file) {
+    real_wan(file, 1536, 30, 8960, 16, 16, 0);
+    real_wan_vace(file, 1536, 15, 8960);
+}
+static inline void published_wan_vace_14b(real_file *file) {
+    real_wan(file, 5120, 40, 13824, 16, 16, 0);
+    real_wan_vace(file, 5120, 8, 13824);
+}
 static inline void published_wan_ti2v_5b(real_file *file) { real_wan(file, 3072, 30, 14336, 48, 48, 0); }
 static inline void published_clip_l(real_file *file) { real_clip(file, 768, 12, true); }
 static inline void published_clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
