@@ -1228,6 +1228,7 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--device-memory",
                                      "--diffusion-model",
                                      "--high-noise-diffusion-model",
+                                     "--uncond-diffusion-model",
                                      "--clip-l",
                                      "--clip-g",
                                      "--t5",
@@ -2307,6 +2308,28 @@ static void test_experts(void) {
     CHECK_MESSAGE(o.code == 0 && !same_files(in_work(made[0]), in_work(made[1])), "%s", o.err);
 }
 
+#define GUIDED "tests/fixtures/pipe_ideogram4"
+
+/* A transformer for the unconditional half of guidance is the one of the folder, or another one by its option. */
+static void test_unconditional(void) {
+    static const char *const made[] = {"folder.png", "named.png", "turned.png"};
+    char *parts[][2] = {{"-m", GUIDED},
+                        {"--uncond-diffusion-model", GUIDED "/unconditional_transformer"},
+                        {"--uncond-diffusion-model", GUIDED "/transformer"}};
+    outcome o = RUN("--uncond-diffusion-model", GUIDED "/transformer", "-p", "x");
+    CHECK(one_line_saying(&o, 2, "name the other transformer with --diffusion-model"));
+    o = RUN("--uncond-diffusion-model", GUIDED, "--high-noise-diffusion-model", GUIDED, "--diffusion-model", GUIDED,
+            "-p", "x");
+    CHECK(one_line_saying(&o, 2, "no model has both"));
+    for (size_t i = 0; i < 3; i++) {
+        o = RUN("-m", GUIDED, parts[i][0], parts[i][1], "--llm", "tests/fixtures/pipe_krea2/text_encoder",
+                "--tokenizer", "tests/fixtures/pipe_krea2/tokenizer", "--vae", "tests/fixtures/pipe_flux2_klein/vae",
+                "-p", "x", "-W", "48", "-H", "32", "--steps", "1", "-o", (char *)in_work(made[i]));
+        CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    }
+    CHECK(same_pixels(in_work(made[0]), in_work(made[1])) && !same_pixels(in_work(made[0]), in_work(made[2])));
+}
+
 /* Parts of a model may lie elsewhere; one sentence names each part that is missing. */
 static void test_parts(void) {
     static char flux[] = "tests/fixtures/gguf_flux_sdcpp/model.gguf", clip[] = "tests/fixtures/clip_l_proj",
@@ -2336,6 +2359,7 @@ static void test_parts(void) {
             "x");
     CHECK(one_line_saying(&o, 3, "no autoencoder; add it with --vae FILE"));
     test_experts();
+    test_unconditional();
     o = RUN("-m", MODEL, "--vae", "tests/fixtures/nothing", "-p", "x");
     CHECK(one_line_saying(&o, 3, "--vae tests/fixtures/nothing: No such file"));
     o = RUN("-m", MODEL, "--t5", clip, "-p", "x");
