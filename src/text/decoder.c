@@ -814,13 +814,13 @@ static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *g
     return diti_elementwise(graph, x, &desc);
 }
 
-/* State `state`, which is x, to where it belongs in the result; a single state need not be copied. */
+/* State `tap`, which is x, to where it belongs in the result; a single state need not be copied. */
 static diti_tensor diti_decoder_tap(const diti_decoder *decoder, diti_graph *graph, diti_tensor out, uint32_t tap,
                                     diti_tensor x) {
     const diti_decoder_config *config = &decoder->config;
-    uint32_t rows = diti_tensor_rows(graph, x), row = config->deals ? tap * rows : 0;
-    diti_tensor to =
-        out ? diti_tensor_view(graph, out, row, rows, config->deals ? 0 : tap * config->columns, config->columns) : 0;
+    diti_tensor to = out && !config->deals ? diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, x),
+                                                              tap * config->columns, config->columns)
+                                           : 0;
     if (config->normed && config->taps[tap] == config->layers)
         return diti_decoder_norm(decoder, graph, x, &decoder->final_norm, NULL, to, true, "decoder_final_norm");
     if (!to) return x;
@@ -828,16 +828,36 @@ static diti_tensor diti_decoder_tap(const diti_decoder *decoder, diti_graph *gra
     return to;
 }
 
-/* F32 [rows, taps * columns] of states one below the other: value c of state s is column c * taps + s. */
+#define DITI_DECODER_BAND 256u /* rows whose states are dealt together */
+
+/* State `tap` of rows that are dealt: in `out` F32 [taps * rows, columns] every band has its states one below the
+   other. */
+static void diti_decoder_stack(const diti_decoder *decoder, diti_graph *graph, diti_tensor out, uint32_t tap,
+                               diti_tensor x) {
+    uint32_t rows = diti_tensor_rows(graph, x), columns = decoder->config.columns, first, count;
+    for (first = 0; first < rows && !diti_graph_failed(graph); first += count) {
+        count = rows - first < DITI_DECODER_BAND ? rows - first : DITI_DECODER_BAND;
+        diti_copy(graph, diti_tensor_view(graph, x, first, count, 0, columns),
+                  diti_tensor_view(graph, out, first * decoder->config.tap_count + tap * count, count, 0, columns),
+                  "decoder_state");
+    }
+}
+
+/* F32 [rows, taps * columns] of bands of states: value c of state s is column c * taps + s. */
 static diti_tensor diti_decoder_deal(const diti_decoder *decoder, diti_graph *graph, uint32_t rows, diti_tensor x) {
+    uint32_t taps = decoder->config.tap_count, columns = decoder->config.columns, first;
+    diti_tensor dealt = diti_tensor_new(graph, DITI_F32, rows, taps * columns, "hidden states");
     diti_block_desc deal = DITI_ZERO;
-    deal.clip.frames = deal.time = deal.channel_step = decoder->config.tap_count;
+    deal.clip.frames = deal.time = deal.channel_step = taps;
     deal.clip.height = deal.side = deal.time_step = 1;
-    deal.clip.width = rows;
-    deal.columns = decoder->config.tap_count * decoder->config.columns;
-    deal.out_f32 = true;
+    deal.columns = taps * columns;
     deal.name = "deal hidden states";
-    return diti_gather_frames(graph, x, &deal);
+    for (first = 0; first < rows && !diti_graph_failed(graph); first += deal.clip.width) {
+        deal.clip.width = rows - first < DITI_DECODER_BAND ? rows - first : DITI_DECODER_BAND;
+        deal.out = diti_tensor_view(graph, dealt, first, deal.clip.width, 0, deal.columns);
+        diti_gather_frames(graph, diti_tensor_view(graph, x, first * taps, deal.clip.width * taps, 0, columns), &deal);
+    }
+    return dealt;
 }
 
 DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
@@ -852,6 +872,7 @@ DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_g
         if (tap < config->tap_count && config->taps[tap] == i) {
             diti_tensor state = diti_decoder_tap(decoder, graph, out, tap++, x);
             if (config->tap_count == 1) out = state;
+            if (config->deals) diti_decoder_stack(decoder, graph, out, tap - 1, state);
         }
         if (i == config->needed) break;
         diti_graph_scope(graph, "block", i);
