@@ -23,8 +23,8 @@ typedef struct known_model {
  * the mean of 7.41 s (8 L40), 6.08 s (8 L20) and 7.13 s (8 A100) for 50 steps of 40 layers, which no further card
  * shortens, as the host submits every layer to its card one by one: how long that takes is the machine's (its host).
  * Layers of Z-Image and Lumina-Image 2 count those that refine the noise. An A14B's weights are those of the expert
- * that runs. Sana's attention is linear: its term is counted as if it were not. FLUX's: 4.24 s for 28 steps of 57
- * layers on four H100, of which torch.compile leaves 1.63 s. */
+ * that runs, Ideogram 4's those of one of its two transformers. Sana's attention is linear: its term is counted as if
+ * it were not. FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile leaves 1.63 s. */
 static const known_model known_models[] = {
     {"dit-xl-2",
      {28, 1152, 16, 4608, 256, 0, 0, 16, 0, false, false, true, 1.35e9, 0, 0, 0},
@@ -196,6 +196,15 @@ static const known_model known_models[] = {
      16,
      1,
      50,
+     0},
+    {"ideogram-4",
+     {34, 4608, 18, 12288, 4096, 128, 0, 128, 0, true, true, true, 18.56e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     48,
      0},
     {"anima",
      {28, 2048, 16, 8192, 4096, 512, 1024, 64, 0, false, false, true, 3.91e9, 0, 0, 0},
@@ -472,12 +481,13 @@ static uint32_t model_times(const known_model *model, uint32_t frames) {
 }
 
 /* Methods that a family allows, as diti_split_request.methods: some need all rows of a picture on each device, and an
-   A14B has two experts, of which PipeFusion would keep one's keys and values. */
+   A14B and Ideogram 4 have two transformers, of which PipeFusion would keep one's keys and values. */
 static uint32_t model_methods(const known_model *model) {
     const uint32_t pipefusion = 1u << DITI_SPLIT_PIPEFUSION, all = ((1u << DITI_SPLIT_AXES) - 1) | DITI_SPLIT_SHARDS,
                    rows = 1u << DITI_SPLIT_ULYSSES | 1u << DITI_SPLIT_RING | pipefusion;
     if (diti_starts_with(model->name, "sana") || diti_equal(model->name, "lumina-image-2")) return all & ~rows;
-    return diti_equal(model->name, "wan22-a14b") ? all & ~pipefusion : all;
+    if (diti_equal(model->name, "wan22-a14b") || diti_equal(model->name, "ideogram-4")) return all & ~pipefusion;
+    return all;
 }
 
 /* Takes a size of picture or clip. */
