@@ -241,6 +241,12 @@ static const row table[] = {
     {"wan 2.2 from a picture", "layers2", "2", 3, 2, 1, NULL, NULL, EXACT},
     {"wan 2.2 from a picture", "ulysses2,int8", "2", 3, 2, 1, NULL, NULL, LOSSY},
     {"wan 2.2 from a picture", "pipefusion2", "2", 3, 2, 1, "no whole frames", NULL, STALE},
+    {"vace from a picture", "cfg2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"vace from a picture", "ulysses2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"vace from a picture", "ring3", "3", 3, 2, 1, NULL, NULL, EXACT},
+    {"vace from a picture", "tensor2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"vace from a picture", "layers3", "3", 3, 2, 1, NULL, NULL, EXACT},
+    {"vace from a picture", "pipefusion2", "2", 3, 2, 1, NULL, NULL, STALE},
     CLIP("wan from a picture"),
     {"wan from a picture", "ring2", "2", 3, 2, 1, NULL, NULL, EXACT},
     {"wan from a picture", "ring3", "3", 3, 2, 1, NULL, NULL, EXACT},
@@ -778,14 +784,14 @@ static uint64_t begun_form(const row *r, uint32_t devices) {
     return is_begun(r) ? traits->latent_channels * area * FORM_ELEMENT * (devices - 1) : 0;
 }
 
-/* The closed forms count FLUX's feed-forward, and texts of one length. */
+/* The closed forms count FLUX's feed-forward, texts of one length, and no net that is a part of the model. */
 static bool has_forms(void) {
-    const char *family = at.model->transformer->traits.family;
-    return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
-           !diti_equal(family, "qwenimage21") && !diti_equal(family, "sana") && !diti_equal(family, "lumina2") &&
-           !diti_equal(family, "krea2") && !diti_equal(family, "chroma") && !diti_equal(family, "flux3") &&
-           !diti_equal(family, "ernie") && !diti_equal(family, "longcat") && !diti_equal(family, "ovis") &&
-           !diti_equal(family, "ideogram4");
+    static const char *const without[] = {"zimage", "flux2", "qwenimage", "qwenimage21", "sana", "lumina2",  "krea2",
+                                          "chroma", "flux3", "ernie",     "longcat",     "ovis", "ideogram4"};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(without); i++)
+        if (diti_equal(at.model->transformer->traits.family, without[i])) return false;
+    return !at.model->transformer->branch;
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

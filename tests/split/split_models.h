@@ -60,6 +60,7 @@ static const fixture fixtures[] = {
     {"wan 2.2 clip", "tests/fixtures/wan22_ti2v", 48, 5, false, false, false},
     {"wan 2.2 from a picture", "/pipe_wan22_ti2v", 0, 5, true, false, false},
     {"wan from a picture", "tests/fixtures/pipe_wan22_i2v_a14b", 0, 5, true, false, false},
+    {"vace from a picture", "tests/fixtures/wan_vace/transformer", 16, 5, true, false, false},
     {"anima", "tests/fixtures/pipe_anima", 0, 0, false, false, false},
     {"ltx clip", "tests/fixtures/pipe_ltx", 0, 9, false, false, false},
     {"hunyuanvideo clip", "tests/fixtures/hunyuanvideo", 16, 5, false, false, false},
@@ -94,8 +95,10 @@ static inline bool load_fixture(maker *m, const fixture *f, dit_model_desc desc)
     components[0].source.path = path;
     components[1].role = DIT_ROLE_VAE;
     components[1].source.path = f->channels == 8 ? "tests/fixtures/vae_dcae"
-                                : f->begins      ? "tests/fixtures/pipe_cogvideox_2b/vae" /* it encodes, too */
-                                                 : GENERATED_VAE;
+                                : !f->begins     ? GENERATED_VAE
+                                : strstr(f->path, "cogvideox") /* these encode, too */
+                                    ? "tests/fixtures/pipe_cogvideox_2b/vae"
+                                    : "tests/fixtures/pipe_wan22_i2v_a14b/vae";
     if (f->channels >= 16 && !f->begins) {
         m->decoder = generated_wide_vae(f->channels);
         components[1].source = memory_source(&m->decoder);
