@@ -194,7 +194,7 @@ static dit_result diti_encode_read(const dit_encoding *e, float *out, dit_error 
         size_t rows = e->use.texts[i] ? e->plan->tensors[e->use.texts[i]].rows : 0, read = rows;
         if (rows) DITI_TRY(diti_plan_read(e->plan, e->use.texts[i], out, rows * text->columns * sizeof *out, err));
         if (i == DITI_TEXT_FIRST && !model->fixed_text)
-            read = diti_encoder_rows(&model->encoders[0], e->tokens[0].lengths[0]) - model->encoders[0].dropped;
+            read = diti_encoder_rows(&model->encoders[0], e->tokens[0].lengths[0], 0) - model->encoders[0].dropped;
         if (read > rows) read = rows;
         memset(out + read * text->columns, 0, (text->tokens - read) * text->columns * sizeof *out);
         out += (size_t)text->tokens * text->columns;
@@ -223,7 +223,7 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
     for (i = 0; i < DITI_ENCODERS && (!model->fixed_text || diti_encoders_mask(model)); i++) {
         const diti_encoder *encoder = &model->encoders[i];
         if (encoder->tokens)
-            lengths[encoder->text] = diti_encoder_rows(encoder, tokens[i].lengths[0]) - encoder->dropped;
+            lengths[encoder->text] = diti_encoder_rows(encoder, tokens[i].lengths[0], 0) - encoder->dropped;
     }
 }
 
@@ -232,7 +232,7 @@ static dit_result diti_encode_prepare(dit_encoding *e, dit_error *err) {
     const dit_model *model = e->model;
     diti_prompts prompts = DITI_ZERO;
     dit_result result;
-    uint32_t length = diti_encoder_rows(&model->encoders[0], e->tokens[0].lengths[0]) - model->encoders[0].dropped,
+    uint32_t length = diti_encoder_rows(&model->encoders[0], e->tokens[0].lengths[0], 0) - model->encoders[0].dropped,
              encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
     e->use.branches = 1;
     e->use.encodes[0] = true;

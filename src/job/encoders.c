@@ -48,9 +48,10 @@ DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     return encoder->tokens + DITI_MAX_PICTURES * encoder->picture_tokens;
 }
 
-DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens) {
+DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens, uint32_t pictures) {
     uint32_t unit = encoder->chat ? encoder->chat->unit : 0, rows = tokens + encoder->padding;
-    if (encoder->chat && encoder->chat->padded) return encoder->tokens;
+    if (encoder->chat && encoder->chat->padded)
+        return encoder->tokens + (pictures ? pictures + encoder->picture_dropped - encoder->dropped : 0);
     if (unit) rows = (rows + unit - 1) / unit * unit;
     return rows > tokens && rows > encoder->tokens ? encoder->tokens : rows;
 }

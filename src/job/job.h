@@ -612,8 +612,8 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
 /* Rows that a prompt of so many tokens has, with the padding that is part of its text (diti_chat.padded or unit, or
-   diti_model_traits.padding_rows). */
-DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens);
+   diti_model_traits.padding_rows). pictures: diti_references_rows. */
+DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens, uint32_t pictures);
 /* The encoder makes no text, but what the encoder behind it reads. */
 DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
@@ -733,6 +733,8 @@ DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const d
                                         uint32_t *width, uint32_t *height);
 /* Tokens of all references in a prompt, with the text around them; 0: none is shown. */
 DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape);
+/* Rows of a text that they are, with a mark before and behind each. */
+DIT_INTERNAL uint32_t diti_references_rows(const diti_job_shape *shape);
 /* resize.c: RGBA of one size as RGBA of another one, which the caller frees with diti_free. */
 typedef enum diti_window { DITI_WINDOW_LANCZOS, DITI_WINDOW_CUBIC } diti_window;
 typedef struct diti_picture { /* in rows without gaps unless pitch says so */

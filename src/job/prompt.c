@@ -132,6 +132,7 @@ static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *sh
     if (shown) {
         result = diti_prompt_before(env, chat, shape, &before, err);
         out->before = before;
+        if (chat->padded) shown = diti_references_rows(shape);
         out->capacity += shown + encoder->picture_dropped - encoder->dropped;
     }
     if (result >= 0) result = diti_prompt_encode(env, encoder, prompt, out, err);

@@ -10,17 +10,30 @@ static uint32_t diti_references_unit(const dit_model *model) {
 }
 
 /* Sides of that area in the picture's proportions, each the nearest multiple of 32, or the even one of two that are as
-   near (docs/models.md 3.14). */
-static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t *width, uint32_t *height) {
-    double ratio = (double)image->width / image->height, side = sqrt((double)area * ratio);
-    *width = (uint32_t)rint(side / 32) * 32;
-    *height = (uint32_t)rint(side / ratio / 32) * 32;
+   near (docs/models.md 3.14), or the next multiple of a unit from there on (3.26). */
+static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t unit, uint32_t *width,
+                               uint32_t *height) {
+    double ratio = (double)image->width / image->height, side = sqrt((double)area * ratio), other = side / ratio;
+    *width = unit ? (uint32_t)ceil(side / unit) * unit : (uint32_t)rint(side / 32) * 32;
+    *height = unit ? (uint32_t)ceil(other / unit) * unit : (uint32_t)rint(other / 32) * 32;
     if (!*width) *width = 32;
     if (!*height) *height = 32;
 }
 
+/* The size of the copy that the language model sees, before that is made of whole tokens. */
+static void diti_reference_fit_shown(const diti_model_traits *traits, const dit_image *image, uint32_t *width,
+                                     uint32_t *height) {
+    if (!traits->shown_half) {
+        diti_reference_fit(image, traits->shown_area, 0, width, height);
+        return;
+    }
+    diti_reference_fit(image, traits->reference_area, traits->reference_unit, width, height);
+    *width /= 2;
+    *height /= 2;
+}
+
 /* The first of those sizes whose proportions are nearest to those of the picture's whole tokens, which have 16 pixels a
-   side (docs/models.md 3.4). */
+   side (docs/models.md 3.4.1). */
 static void diti_reference_nearest(const dit_image *image, const uint16_t (*sizes)[2], uint32_t *width,
                                    uint32_t *height) {
     double ratio = (double)(image->width / 16) / (image->height / 16), least = 1e9;
@@ -40,7 +53,7 @@ DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const d
     *width = image->width;
     *height = image->height;
     if (traits->reference_area) {
-        diti_reference_fit(image, traits->reference_area, width, height);
+        diti_reference_fit(image, traits->reference_area, traits->reference_unit, width, height);
     } else if (traits->reference_sizes) {
         diti_reference_nearest(image, traits->reference_sizes, width, height);
     } else if (most && pixels > most) {
@@ -66,7 +79,7 @@ static dit_result diti_reference_show(const dit_model *model, const dit_image *i
                          "references: the text encoder's file has no vision tower (visual.*), which this model shows "
                          "references to; load the text encoder of the model's own repository");
     side = diti_vision_side(vision);
-    diti_reference_fit(image, model->transformer->traits.shown_area, &width, &height);
+    diti_reference_fit_shown(&model->transformer->traits, image, &width, &height);
     out->rows = (height + side / 2) / side;
     out->columns = (width + side / 2) / side;
     if (!out->rows) out->rows = 1;
@@ -144,6 +157,15 @@ DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape) {
     for (i = 0; i < shape->reference_count; i++)
         tokens += shape->references[i].shown.rows * shape->references[i].shown.columns;
     return tokens ? tokens + shape->reference_count * DITI_REFERENCE_WORDS : 0;
+}
+
+DIT_INTERNAL uint32_t diti_references_rows(const diti_job_shape *shape) {
+    uint32_t i, tokens, rows = 0;
+    for (i = 0; i < shape->reference_count; i++) {
+        tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
+        rows += tokens ? tokens + 2 : 0;
+    }
+    return rows;
 }
 
 /* --- ops --- */
@@ -295,22 +317,31 @@ static dit_result diti_reference_write(diti_share *share, uint32_t index, const 
     return result;
 }
 
-/* The copy that the language model sees, by the two steps of the pipeline: to the area, then to whole tokens. */
+/* The copy that the language model sees, by the steps of the pipeline: to the area, or to the reference's size and half
+   of that, then to whole tokens. */
 static dit_result diti_reference_shown(const dit_job *job, const dit_image *image, const diti_picture *picture,
                                        const diti_vision_grid *grid, float *patches, dit_error *err) {
     const diti_vision *vision = diti_references_vision(job->model);
-    uint32_t side = diti_vision_side(vision);
-    diti_picture fitted = DITI_ZERO;
-    uint8_t *first = NULL, *second = NULL;
+    const diti_model_traits *traits = &job->model->transformer->traits;
+    uint32_t side = diti_vision_side(vision), halves = traits->shown_half ? 2 : 1;
+    diti_picture fitted = DITI_ZERO, whole = DITI_ZERO;
+    uint8_t *first = NULL, *half = NULL, *second = NULL;
     dit_result result;
-    diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
-    result = diti_reference_scale(&job->env, picture, fitted.width, fitted.height, true, &first, err);
-    fitted.rgba = first;
+    diti_reference_fit_shown(traits, image, &fitted.width, &fitted.height);
+    whole.width = halves * fitted.width;
+    whole.height = halves * fitted.height;
+    whole.pitch = (size_t)whole.width * 4;
+    result = diti_reference_scale(&job->env, picture, whole.width, whole.height, true, &first, err);
+    whole.rgba = fitted.rgba = first;
+    if (result >= 0 && traits->shown_half)
+        result = diti_resize(&job->env, &whole, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &half, err);
+    if (half) fitted.rgba = half;
     if (result >= 0)
         result =
             diti_resize(&job->env, &fitted, grid->columns * side, grid->rows * side, DITI_WINDOW_CUBIC, &second, err);
     if (result >= 0) diti_vision_patches(vision, grid, second, patches);
     diti_free(&job->env, first);
+    diti_free(&job->env, half);
     diti_free(&job->env, second);
     return result;
 }

@@ -262,7 +262,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
         const diti_encoder *encoder = &model->encoders[i];
         if (encoder->tokens && encoder->text != DITI_TEXT_POOLED && (!model->fixed_text || diti_encoders_mask(model)))
             out->lengths[encoder->text][branch] =
-                diti_encoder_rows(encoder, out->tokens[i].lengths[branch]) -
+                diti_encoder_rows(encoder, out->tokens[i].lengths[branch], diti_references_rows(&out->shape)) -
                 diti_encoder_dropped(encoder, diti_references_tokens(&out->shape) > 0);
     }
 }

@@ -3,8 +3,8 @@
    transformer_longcat_image.py and transformer_ovis_image.py
 
    FLUX.1's blocks, modulated by the timestep alone, and text that stands on a diagonal of places. LongCat-Image has the
-   image's grid behind the text's 512 places, in a plane of its own. Ovis-Image has it at the origin, norms its text,
-   which zeros fill up to 256 rows, and gates its feed-forwards. */
+   image's grid behind the text's 512 places, in a plane of its own, and that of a picture to edit in another.
+   Ovis-Image has it at the origin, norms its text, which zeros fill up to 256 rows, and gates its feed-forwards. */
 #include "model/model.h"
 #include "text/text.h"
 
@@ -179,6 +179,12 @@ static const diti_chat diti_ovis_chats[] = {
     DITI_CHATS_END,
 };
 
+#define DITI_LONGCAT_EDIT                                                                                              \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "As an image editing expert, first analyze the content and attributes of the input image(s). Then, based on the "  \
+    "user's editing instructions, clearly and precisely determine how to modify the given image(s), ensuring that "    \
+    "only the specified parts are altered and all other aspects remain consistent with the original(s).<|im_end|>\n" DITI_CHAT_USER
+
 /* The text behind a prompt would stand behind its padding, where nothing reads it. */
 static const diti_chat diti_longcat_chats[] = {
     {"LongCatImagePipeline",
@@ -192,10 +198,36 @@ static const diti_chat diti_longcat_chats[] = {
      DITI_CHAT_SPELLS_QUOTES,
      {1, 0, {-1}, false},
      512},
+    {"LongCatImageEditPipeline",
+     DITI_LONGCAT_EDIT,
+     "",
+     "",
+     DITI_LONGCAT_EDIT,
+     "",
+     512,
+     true,
+     DITI_CHAT_SPELLS_QUOTES,
+     {1, 0, {-1}, false},
+     512},
     DITI_CHATS_END,
 };
 
 /* ---- loading ---- */
+
+/* Models that edit pictures have the same tensors; the distilled one has another scheduler. */
+static void diti_longcat_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    const char *pipeline = diti_json_string(index, "_class_name", "");
+    if (diti_equal(pipeline, "LongCatImagePipeline")) {
+        traits->references = traits->shown_area = 0;
+        traits->picture_chat = NULL;
+    }
+    if (!diti_equal(pipeline, "LongCatImageEditPipeline")) return;
+    traits->variant = "edit";
+    if (diti_json_number(scheduler, "base_shift", 0.5) < diti_json_number(scheduler, "max_shift", 1.15)) return;
+    traits->variant = "edit-turbo";
+    traits->default_steps = 8;
+    traits->default_guidance = 1;
+}
 
 static void diti_longcat_load_weights(diti_loader *loader, diti_longcat *model) {
     const diti_longcat_config *config = &model->config;
@@ -241,6 +273,14 @@ static void diti_longcat_set_traits(diti_longcat *model) {
     traits->default_guidance = config->ovis ? 5 : 4.5f;
     traits->norms_tokens = traits->shortens_tokens = !config->ovis;
     traits->joint = traits->planar = true;
+    if (config->ovis) return;
+    traits->references = 1;
+    traits->reference_area = 1024 * 1024;
+    traits->reference_unit = 16;
+    traits->shown_area = 512 * 512;
+    traits->shown_half = true;
+    traits->picture_chat = &diti_longcat_chats[1];
+    traits->settle = diti_longcat_settle;
 }
 
 static void diti_longcat_load(diti_component *component, diti_loader *loader) {
@@ -306,7 +346,8 @@ static void diti_longcat_prepare(diti_pass *p) {
     const diti_longcat_config *config = &model->config;
     const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t rows = step->text_batch * (step->text_tokens + step->height / 2 * (step->width / 2));
+    uint32_t rows =
+        step->text_batch * (step->text_tokens + diti_reference_tokens(p) + step->height / 2 * (step->width / 2));
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_longcat_state *state = diti_longcat_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
@@ -316,30 +357,40 @@ static void diti_longcat_prepare(diti_pass *p) {
     state->modulation.active = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "time_silu");
     state->modulation.shared = true;
     diti_joint_prepare(p, &state->modulation, columns, diti_longcat_modulation);
+    diti_reference_lead(p, &model->patch);
     state->text = diti_longcat_text(p);
 }
 
 /* ---- inputs ---- */
 
 /* Rows of an item behind its text. */
-static uint32_t diti_longcat_image(const diti_step_desc *step) { return step->height / 2 * (step->width / 2); }
+static uint32_t diti_longcat_image(const diti_step_desc *step) {
+    return step->lead + step->height / 2 * (step->width / 2);
+}
 
-/* LongCat-Image's image begins behind all places of a prompt, however many a given text has. */
+/* LongCat-Image's image begins behind all places of a prompt, however many a given text has, and with it the picture
+   that it is made after; behind a text that has tokens of that picture, where the text ends. */
 static void diti_longcat_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                                float *cosines, float *sines) {
     const diti_longcat_config *config = &diti_longcat_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = step->text_tokens, row, columns = step->width / 2;
     uint32_t unit = transformer->traits.text_unit, pad = texts - diti_text_order_length(step, prompt, unit);
     uint32_t rows = texts + diti_longcat_image(step), behind = config->ovis ? 0 : diti_longcat_chats[0].tokens;
+    if (step->reference_count) behind = texts;
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_LONGCAT_AXES] = {0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
-        if (row >= texts) {
+        uint32_t token = row - texts, y = 0, x = 0;
+        if (row >= texts && token < step->lead) {
+            position[0] = (int32_t)(2 + diti_reference_position(step, 2, token, &y, &x));
+        } else if (row >= texts) {
             position[0] = config->ovis ? 0 : 1;
-            position[1] = (int32_t)(behind + (row - texts) / columns);
-            position[2] = (int32_t)(behind + (row - texts) % columns);
-        } else if (row >= pad) {
-            position[1] = position[2] = (int32_t)(row - pad);
+            y = (token - step->lead) / columns;
+            x = (token - step->lead) % columns;
+        }
+        if (row >= pad) {
+            position[1] = (int32_t)(row < texts ? row - pad : behind + y);
+            position[2] = (int32_t)(row < texts ? row - pad : behind + x);
         }
         diti_rotate_axes(config->axes, DITI_LONGCAT_AXES, 10000, position, cosines + at, sines + at);
     }
@@ -394,6 +445,7 @@ static diti_tensor diti_longcat_final(diti_pass *p, diti_tensor x) {
 
 #define DITI_LONGCAT_PLACE "meituan-longcat/LongCat-Image"
 static const diti_place diti_longcat_places[] = {
+    {"edit", DIT_ROLE_TRANSFORMER, DITI_LONGCAT_PLACE "-Edit: transformer/"},
     {"", DIT_ROLE_TRANSFORMER, DITI_LONGCAT_PLACE ": transformer/"},
     {"", DIT_ROLE_TEXT_1, DITI_LONGCAT_PLACE ": text_encoder/"},
     {"", DIT_ROLE_VAE, DITI_LONGCAT_PLACE ": vae/"},

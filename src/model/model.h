@@ -103,12 +103,14 @@ typedef struct diti_model_traits {
     uint32_t references;     /* how many pictures a picture may be made after (diti_step_desc.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens */
+    uint32_t reference_unit; /* pixels: sides are rounded up to multiples of these instead; 0: they are not */
     uint32_t reference_limit, reference_limit_alone; /* before that, one of more pixels is scaled down to so many: each
                                                       of several, and one by itself; 0: it is not */
     const uint16_t (*reference_sizes)[2]; /* widths and heights, a 0 behind them: each is scaled to the one of the
                                              nearest proportions instead; NULL: it is not */
     uint32_t shown_area; /* pixels of the copies that the language model sees, with such sides; 0: it sees
                             none */
+    bool shown_half;     /* such copies are made of the scaled references, half as wide and as high */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
     bool wants_guidance;                  /* diti_step_desc.guidance is an input (distilled models) */
     float default_distilled;              /* guidance that distilled models get by default */

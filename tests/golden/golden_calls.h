@@ -193,20 +193,25 @@ typedef struct golden_beside {
     const char *const (*parts)[2]; /* how members of the folder begin, and the fixture that has them */
     size_t count;
     const char *config; /* in place of the transformer's config.json; NULL: the folder's */
+    const char *index;  /* in place of model_index.json; NULL: the folder's */
+    uint32_t area;      /* pixels that references are scaled to; 0: the model's */
     const char *path;
     char file[1024];
 } golden_beside;
 
 static inline dit_result golden_beside_open(const char *member, dit_source *out, void *user) {
     golden_beside *beside = (golden_beside *)user;
-    const char *folder = beside->path;
+    const char *folder = beside->path, *instead;
     size_t i;
     for (i = 0; i < beside->count; i++)
         if (!strncmp(member, beside->parts[i][0], strlen(beside->parts[i][0]))) folder = beside->parts[i][1];
     if (!golden_has(folder, member)) return DIT_ERROR_IO;
-    if (beside->config && !strcmp(member, "transformer/config.json")) {
-        out->data = beside->config;
-        out->size = strlen(beside->config);
+    instead = !strcmp(member, "transformer/config.json") ? beside->config
+              : !strcmp(member, "model_index.json")      ? beside->index
+                                                         : NULL;
+    if (instead) {
+        out->data = instead;
+        out->size = strlen(instead);
         return DIT_OK;
     }
     golden_join(beside->file, sizeof beside->file, folder, member);
@@ -228,6 +233,7 @@ static inline void golden_beside_call(golden *g, const golden_folder *folder, co
     diti_format(image, sizeof image, "%s.out.image01", name);
     if (golden_pipe_load(&p, g, folder, &desc)) {
         p.reference_count = golden_calls_references(&p, name);
+        if (beside->area) p.model->transformer->traits.reference_area = beside->area;
         golden_pipe_call(&p, call, noise, latents, diti_checkpoint_find(folder->golden, image) ? image : NULL);
         while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
     }

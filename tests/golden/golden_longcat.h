@@ -1,5 +1,5 @@
-/* LongCat-Image and Ovis-Image: the text as blocks read it, blocks, an evaluation, and the pipeline, whose other parts
-   are those of fixtures beside the folder. */
+/* LongCat-Image, Edit too, and Ovis-Image: the text as blocks read it, blocks, an evaluation, and the pipeline, whose
+   other parts are those of fixtures beside the folder. */
 #ifndef GOLDEN_LONGCAT_H
 #define GOLDEN_LONGCAT_H
 #include "golden_calls.h"
@@ -87,6 +87,10 @@ static inline void golden_longcat_call(golden *g, const golden_folder *folder, c
     golden_beside source = DITI_ZERO;
     source.parts = parts[diti_equal(folder->name, "pipe_ovis")];
     source.count = DITI_COUNT(parts[0]);
+    if (diti_equal(name, "edit")) { /* a small picture, as the fixture was made */
+        source.index = "{\"_class_name\": \"LongCatImageEditPipeline\"}";
+        source.area = 128 * 128;
+    }
     golden_beside_call(g, folder, name, call, &source);
 }
 
