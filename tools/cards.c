@@ -399,6 +399,18 @@ static const model models[] = {
      0,
      true,
      NULL},
+    {"hunyuanvideo-1.5",
+     "HunyuanVideo 1.5",
+     published_hunyuanvideo15,
+     {qwen25_7b, published_byt5_small},
+     vae_hunyuanvideo15,
+     848,
+     480,
+     121,
+     50,
+     0,
+     true,
+     NULL},
     {"latte-1", "Latte-1", published_latte, {published_t5_xxl}, published_vae_sd, 512, 512, 16, 50, 0, true, NULL},
     {"open-sora-1.1",
      "Open-Sora 1.1",
@@ -764,10 +776,10 @@ static void put_previews(bytes *out) {
         one.steps = 2;
         for (i = 0; i < 3; i++) {
             files f;
-            if (i == 1 &&
-                (one.vae == vae_wan || one.vae == vae_wan_whole || one.vae == vae_wan22 || one.vae == vae_qwenimage21 ||
-                 one.vae == real_dcae || one.vae == vae_cogvideox || one.vae == vae_hunyuanvideo ||
-                 one.vae == vae_ltx || one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
+            if (i == 1 && (one.vae == vae_wan || one.vae == vae_wan_whole || one.vae == vae_wan22 ||
+                           one.vae == vae_qwenimage21 || one.vae == real_dcae || one.vae == vae_cogvideox ||
+                           one.vae == vae_hunyuanvideo || one.vae == vae_hunyuanvideo15 || one.vae == vae_ltx ||
+                           one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
                 continue; /* taew2_1 has another shape, others have none */
             open_files(&one, DIT_TYPE_Q8_0, &f);
             if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);

@@ -12,8 +12,7 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->feed = traits->feed ? traits->feed : 4 * traits->width;
     out->gated = traits->gated;
     out->rows = diti_request_positions(model, request) * (request->shape.latent_frames / deep);
-    out->text = model->texts[DITI_TEXT_FIRST].tokens;
-    if (!traits->joint) out->text += model->texts[DITI_TEXT_SECOND].tokens; /* other keys */
+    out->text = model->texts[DITI_TEXT_FIRST].tokens + model->texts[DITI_TEXT_SECOND].tokens;
     out->text_width = traits->width;
     out->row_values = traits->latent_channels * traits->patch * traits->patch * deep;
     out->joint = traits->joint;

@@ -92,6 +92,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
         share->program.text_items = diti_tensor_input(graph, DITI_U32, step->branches, DITI_ITEM_WORDS, "prompts");
     step->text_batch = step->branches;
     step->text_tokens = job->request.shape.text_rows;
+    step->text2_tokens = job->request.shape.text2_rows;
     step->text = share->program.text.texts[DITI_TEXT_FIRST];
     step->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     step->pooled = share->program.text.texts[DITI_TEXT_POOLED];

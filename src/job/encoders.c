@@ -6,6 +6,7 @@
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     switch (kind) {
     case DITI_ENCODER_T5: return "T5";
+    case DITI_ENCODER_BYT5: return "ByT5";
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
@@ -26,7 +27,8 @@ DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind) {
 static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     if (diti_kind_is_decoder(kind)) return diti_decoder_type();
     switch (kind) {
-    case DITI_ENCODER_T5: return diti_t5_type();
+    case DITI_ENCODER_T5:
+    case DITI_ENCODER_BYT5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
 #ifndef DIT_NO_ANIMA
     case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
@@ -286,6 +288,10 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
+        if (encoder->kind == DITI_ENCODER_BYT5) {
+            encoder->text = DITI_TEXT_SECOND;
+            encoder->tokens = model->texts[DITI_TEXT_SECOND].tokens;
+        }
         if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
             encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)

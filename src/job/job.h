@@ -264,6 +264,7 @@ typedef struct diti_job_shape {
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* rows of text, both branches together: diti_conditioning_rows; 0: none */
     uint32_t text_rows;                /* rows of each branch's text in an evaluation: diti_model_traits.text_unit */
+    uint32_t text2_rows;               /* rows of its second text, which may have none */
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;

@@ -220,7 +220,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
-    if (result >= 0 && part.checkpoint && want.kind == DITI_ENCODER_T5 &&
+    if (result >= 0 && part.checkpoint && (want.kind == DITI_ENCODER_T5 || want.kind == DITI_ENCODER_BYT5) &&
         diti_encoder_kind_of(part.checkpoint, part.prefix) != DITI_ENCODER_T5)
         result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: no T5, which the %s of this model is",
                            diti_checkpoint_name(part.checkpoint), want.folder);
@@ -233,6 +233,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     DITI_TRY(diti_model_locate_tokenizer(model, desc, index, err));
+    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_BYT5)
+        return diti_byt5_create(&model->env, NULL, &encoder->tokenizer, err);
     /* llama.cpp's files bring their vocabulary along. */
     if (part.checkpoint && !encoder->tokenizer && encoder->self &&
         (encoder->kind == DITI_ENCODER_T5 || diti_kind_is_decoder(encoder->kind)) &&
@@ -348,6 +350,23 @@ static dit_result diti_model_read_sigmas(dit_model *model, dit_error *err) {
     }
     model->info.default_steps = model->sigma_count = count;
     return DIT_OK;
+}
+
+/* Modular pipelines of diffusers keep how much a model is guided beside it. */
+static dit_result diti_model_read_guider(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_json *config = NULL;
+    diti_settings settings;
+    double scale = 0;
+    DITI_TRY(diti_model_locate_json(model, desc, DIT_ROLE_NONE, "guider", "guider_config.json", &config, err));
+    settings = diti_settings_of(config, "guider_config.json", err);
+    if (diti_equal(diti_setting_text(&settings, "_class_name", ""), "ClassifierFreeGuidance")) {
+        scale = diti_setting_number(&settings, "guidance_scale", 0, 0, 1000);
+        if (diti_setting_bool(&settings, "use_original_formulation", false)) scale += 1;
+        if (!diti_setting_bool(&settings, "enabled", true)) scale = 1;
+    }
+    if (scale > 0) model->info.default_guidance = (float)scale;
+    diti_json_free(&model->env, config);
+    return settings.result;
 }
 
 /* The pipeline's class may tell what the transformer alone does not. */
@@ -733,6 +752,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     dit_result result;
     DITI_TRY(diti_loras_open(model, desc, err));
     DITI_TRY(diti_model_read_index(model, desc, err));
+    DITI_TRY(diti_model_read_guider(model, desc, err));
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);

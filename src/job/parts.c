@@ -42,7 +42,8 @@ static bool diti_role_is_tokenizer(dit_role role) {
 
 /* Whether a component of this role is looked at in the search's present pass. */
 static bool diti_model_may_hold(const diti_model_search *search, dit_role role) {
-    const bool t5 = role == DIT_ROLE_T5 && (search->kind == DITI_ENCODER_T5 || search->kind == DITI_ENCODER_NONE);
+    const bool t5 = role == DIT_ROLE_T5 && (search->kind == DITI_ENCODER_T5 || search->kind == DITI_ENCODER_BYT5 ||
+                                            search->kind == DITI_ENCODER_NONE);
     if (search->pass) return role == DIT_ROLE_NONE || (t5 && diti_role_is_tokenizer(search->role));
     return role == search->role || (t5 && diti_role_is_text(search->role)) ||
            (role == DIT_ROLE_TOKENIZER && diti_role_is_tokenizer(search->role));
@@ -204,6 +205,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
     if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
     if (want->kind == DITI_ENCODER_MISTRAL && kind == DITI_ENCODER_LLAMA) return true;
+    if (want->kind == DITI_ENCODER_BYT5 && kind == DITI_ENCODER_T5) return true;
     /* The prefix tells two CLIPs in one file apart. */
     return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
 }
@@ -293,6 +295,7 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
     switch (kind) {
     case DITI_ENCODER_CONDITIONER:
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
+    case DITI_ENCODER_BYT5: return tokenizer->kind == DITI_TOKENIZER_BYT5;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
     case DITI_ENCODER_QWEN3:
     case DITI_ENCODER_QWEN2:

@@ -114,6 +114,18 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     return DIT_OK;
 }
 
+/* The texts in quotes; no token at all where the prompt has none. */
+static dit_result diti_prompt_encode_quotes(const diti_env *env, const diti_encoder *encoder, const char *prompt,
+                                            diti_tokens *out, dit_error *err) {
+    char *quotes;
+    dit_result result;
+    DITI_TRY(diti_byt5_quotes(env, prompt, &quotes, err));
+    result = diti_prompt_encode(env, encoder, quotes ? quotes : "", out, err);
+    if (!quotes) out->count = 0;
+    diti_free(env, quotes);
+    return result;
+}
+
 /* plain: nothing stands around the prompt. */
 static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *shape, const diti_encoder *encoder,
                                    const char *prompt, bool plain, diti_tokens *out, dit_error *err) {
@@ -121,6 +133,7 @@ static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *sh
     const diti_chat *chat = shown ? encoder->picture_chat : encoder->chat;
     char *before = NULL;
     dit_result result = DIT_OK;
+    if (encoder->kind == DITI_ENCODER_BYT5) return diti_prompt_encode_quotes(env, encoder, prompt, out, err);
     if (chat && !*prompt) prompt = chat->empty;
     if (plain) return diti_prompt_encode_plain(env, encoder, prompt, out, err);
     if (chat) {

@@ -350,13 +350,13 @@ static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job
     if (gives) out->shape.given_rows = diti_conditioning_rows(given, gives * tokens);
 }
 
-/* Rows that an evaluation has for each text: as many as the longest one needs. */
-static uint32_t diti_request_text_rows(const dit_model *model, uint32_t branches, const diti_job_request *out) {
-    uint32_t unit = model->transformer->traits.text_unit, most = model->texts[DITI_TEXT_FIRST].tokens, longest = 1,
-             branch;
-    if (!unit) return most;
-    for (branch = 0; branch < branches; branch++)
-        if (out->lengths[DITI_TEXT_FIRST][branch] > longest) longest = out->lengths[DITI_TEXT_FIRST][branch];
+/* Rows that an evaluation has for each text, or each second text: as many as the longest one needs. */
+static uint32_t diti_request_text_rows(const dit_model *model, uint32_t branches, uint32_t text,
+                                       const diti_job_request *out) {
+    uint32_t unit = model->transformer->traits.text_unit, longest = text == DITI_TEXT_FIRST ? 1 : 0, branch;
+    if (!unit) return model->texts[text].tokens;
+    for (branch = 0; branch < branches && model->texts[text].tokens; branch++)
+        if (out->lengths[text][branch] > longest) longest = out->lengths[text][branch];
     return (longest + unit - 1) / unit * unit;
 }
 
@@ -413,7 +413,8 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
     diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens + diti_references_tokens(&out->shape), branches, out);
-    out->shape.text_rows = diti_request_text_rows(model, branches, out);
+    out->shape.text_rows = diti_request_text_rows(model, branches, DITI_TEXT_FIRST, out);
+    out->shape.text2_rows = diti_request_text_rows(model, branches, DITI_TEXT_SECOND, out);
     return result;
 }
 
@@ -478,7 +479,8 @@ static const char *diti_job_uneven(const dit_model *model, const diti_job_reques
     uint32_t branch, unit = model->transformer->traits.text_unit;
     if (!unit || model->transformer->traits.prefixes) return NULL;
     for (branch = request->shape.bare ? 1 : 0; branch < diti_job_branches(&request->shape); branch++)
-        if ((request->lengths[DITI_TEXT_FIRST][branch] + unit - 1) / unit * unit < request->shape.text_rows)
+        if ((request->lengths[DITI_TEXT_FIRST][branch] + unit - 1) / unit * unit < request->shape.text_rows ||
+            request->lengths[DITI_TEXT_SECOND][branch] < request->shape.text2_rows)
             return "devices and patches that divide rows need as many rows of text for each prompt: divide by cfg2, "
                    "tensor or layers alone, or make the prompts as long";
     return NULL;

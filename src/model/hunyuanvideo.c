@@ -62,44 +62,25 @@ static const char *const diti_hunyuanvideo_single_keys[][2] = {
     {"attn.norm_k", "k_norm"},
     {"proj_out", "linear2"},
 };
-static const char *const diti_hunyuanvideo_refiner_keys[][2] = {
-    {"norm1", "norm1"},
-    {"norm2", "norm2"},
-    {"attn.qkv", "self_attn_qkv"},
-    {"attn.to_out.0", "self_attn_proj"},
-    {"ff.net.0.proj", "mlp.fc1"},
-    {"ff.net.2", "mlp.fc2"},
-    {"norm_out.linear", "adaLN_modulation.1"},
-};
+static const char *const diti_hunyuanvideo_refiner_keys[][2] = {DITI_REFINER_PAIRS};
 
-#define DITI_HUNYUANVIDEO_REFINER "context_embedder.token_refiner.refiner_blocks."
 static const diti_key_table diti_hunyuanvideo_names[DITI_KEY_TABLES] = {
     {"transformer_blocks.", "double_blocks.", diti_hunyuanvideo_double_keys, DITI_COUNT(diti_hunyuanvideo_double_keys)},
     {"single_transformer_blocks.", "single_blocks.", diti_hunyuanvideo_single_keys,
      DITI_COUNT(diti_hunyuanvideo_single_keys)},
-    {DITI_HUNYUANVIDEO_REFINER, "txt_in.individual_token_refiner.blocks.", diti_hunyuanvideo_refiner_keys,
+    {DITI_REFINER, "txt_in.individual_token_refiner.blocks.", diti_hunyuanvideo_refiner_keys,
      DITI_COUNT(diti_hunyuanvideo_refiner_keys)},
     {NULL, NULL, diti_hunyuanvideo_keys, DITI_COUNT(diti_hunyuanvideo_keys)},
 };
 
 /* ---- weights ---- */
 
-#define DITI_HUNYUANVIDEO_MAX_REFINERS 8u
-typedef struct diti_hunyuanvideo_refiner {
-    diti_layer norm1, norm2;  /* [D] */
-    diti_fused_linear qkv;    /* [3D, D] */
-    diti_layer out;           /* [D, D] */
-    diti_layer ff_in, ff_out; /* [4D, D], [D, 4D] */
-    diti_layer gates;         /* [2D, D]: of attention, of the feed-forward */
-} diti_hunyuanvideo_refiner;
-
 typedef struct diti_hunyuanvideo {
     diti_transformer base;
     diti_hunyuanvideo_config config;
-    diti_layer patch, text;                /* [D, 4 * channels], [D, text] */
-    diti_embedder time, guidance, pooled;  /* [D, 256 or pooled], [D, D] */
-    diti_embedder text_time, text_average; /* the refiner's: [D, 256 or text], [D, D] */
-    diti_hunyuanvideo_refiner refiners[DITI_HUNYUANVIDEO_MAX_REFINERS];
+    diti_refiner refiner;
+    diti_layer patch;                     /* [D, 4 * channels] */
+    diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
     diti_double_block *doubles;
     diti_single_block *singles;
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
@@ -134,8 +115,8 @@ static dit_result diti_hunyuanvideo_check(const diti_loader *loader, const diti_
                          file, (unsigned)config->channels, (unsigned)out / 4);
     }
     if (config->channels > 256 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
-        config->refiners > DITI_HUNYUANVIDEO_MAX_REFINERS ||
-        config->doubles + config->singles > DITI_HUNYUANVIDEO_MAX_BLOCKS || config->text % 4) {
+        config->refiners > DITI_MAX_REFINERS || config->doubles + config->singles > DITI_HUNYUANVIDEO_MAX_BLOCKS ||
+        config->text % 4) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a HunyuanVideo transformer of %u + %u + %u blocks, heads of %u in a width of %u, %u "
                          "columns of text and %u channels is out of range",
@@ -165,7 +146,7 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->channels = diti_hunyuanvideo_channels(loader, config->width);
-    config->refiners = diti_loader_count(loader, DITI_HUNYUANVIDEO_REFINER, ".norm1.weight");
+    config->refiners = diti_loader_count(loader, DITI_REFINER, ".norm1.weight");
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
     config->singles =
@@ -193,32 +174,12 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
 
 /* ---- loading ---- */
 
-static void diti_hunyuanvideo_load_refiner(diti_loader *loader, const diti_hunyuanvideo_config *config,
-                                           diti_hunyuanvideo_refiner *block, uint32_t index) {
-    static const diti_fused qkv = {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, DITI_HUNYUANVIDEO_REFINER "%u.", (unsigned)index);
-    diti_load_norm(loader, &block->norm1, width, "norm1");
-    diti_load_fused(loader, &block->qkv, &qkv, width, width);
-    diti_load_layer(loader, &block->out, width, width, 1, "attn.to_out.0");
-    diti_load_norm(loader, &block->norm2, width, "norm2");
-    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
-    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
-    diti_load_layer(loader, &block->gates, 2 * width, width, 1, "norm_out.linear");
-    diti_loader_scope(loader, "%s", "");
-}
-
 static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvideo *model) {
     const diti_hunyuanvideo_config *config = &model->config;
     uint32_t i, width = config->width;
     diti_load_layer(loader, &model->patch, width, 4 * config->channels, 2, "x_embedder.proj");
     model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
-    diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder.proj_in");
-    diti_load_embedder(loader, &model->text_time, width, width, 256,
-                       "context_embedder.time_text_embed.timestep_embedder");
-    diti_load_embedder(loader, &model->text_average, width, width, config->text,
-                       "context_embedder.time_text_embed.text_embedder");
-    for (i = 0; i < config->refiners; i++) diti_hunyuanvideo_load_refiner(loader, config, &model->refiners[i], i);
+    diti_refiner_load(loader, &model->refiner, config->refiners, width, config->text, config->head_dim);
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
         diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
@@ -306,8 +267,7 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_text_order order;
-    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
+    diti_refiner_state refiner;
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
@@ -326,35 +286,6 @@ static diti_tensor diti_hunyuanvideo_modulation(const diti_pass *p, diti_tensor 
     return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
-/* The mean of each prompt's rows: attention of which every score is 0. F32 or activation format [prompts, text]. */
-static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor text, diti_tensor items) {
-    const diti_hunyuanvideo_config *config = &diti_hunyuanvideo_of(p->model)->config;
-    uint32_t prompts = p->step->text_batch;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = prompts;
-    for (desc.head_dim = config->head_dim; config->text % desc.head_dim;) desc.head_dim -= 4;
-    desc.heads = config->text / desc.head_dim;
-    desc.items = items;
-    desc.key_limit = p->step->text_tokens;
-    desc.name = "text_mean";
-    return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
-}
-
-/* Gates of the refiner's blocks for all steps: F32 [steps, prompts * 2D * refiners]. */
-static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time, diti_tensor average) {
-    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
-    uint32_t prompts = p->step->text_batch, steps = p->step->steps, rows = steps * prompts, i;
-    uint32_t columns = 2 * p->width * model->config.refiners;
-    diti_tensor active, all = diti_tensor_new(p->graph, DITI_F32, rows, columns, "refiner_gates");
-    average = diti_embed(p->graph, &model->text_average, average, 0);
-    time = diti_embed(p->graph, &model->text_time, time, 0);
-    active = diti_tensor_reshape(p->graph, diti_joint_condition(p->graph, time, average, prompts), rows, p->width);
-    for (i = 0; i < model->config.refiners; i++)
-        diti_layer_f32(p->graph, active, &model->refiners[i].gates, DITI_ACTIVATION_NONE,
-                       diti_tensor_view(p->graph, all, 0, rows, 2 * i * p->width, 2 * p->width), "refiner_gates");
-    return diti_tensor_reshape(p->graph, all, steps, prompts * columns);
-}
-
 static void diti_hunyuanvideo_prepare(diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_config *config = &model->config;
@@ -363,7 +294,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     diti_token_grid grid = diti_transformer_grid(p->model, step);
     uint32_t tokens = step->text_tokens + grid.frames * grid.rows * grid.columns;
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
-    diti_tensor text, time, pooled;
+    diti_tensor time, pooled;
     diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -377,10 +308,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, step->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
-    text = diti_tensor_view(graph, step->text, 0, diti_tensor_rows(graph, step->text), 0, config->text);
-    text = diti_text_order_rows(p, &state->order, diti_add_rows(graph, text, 0, 0, "text"));
-    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->order.items));
-    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    diti_refiner_prepare(p, &model->refiner, &state->order, state->sinusoids, &state->refiner);
 }
 
 /* ---- inputs ---- */
@@ -444,65 +372,10 @@ static void diti_hunyuanvideo_begin(diti_pass *p) {
     diti_joint_begin(p, &state->modulation);
 }
 
-/* x += gate * layer(h), with a gate for each prompt. */
-static void diti_hunyuanvideo_refine_add(const diti_pass *p, diti_tensor x, diti_tensor h, const diti_layer *layer,
-                                         diti_tensor gate) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.gate = gate;
-    desc.rows_per_gate = p->step->text_tokens;
-    desc.residual = desc.out = x;
-    desc.name = "refiner_out";
-    diti_linear(p->graph, h, &layer->weight, &desc);
-}
-
-static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor x, const diti_layer *norm) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.weight = &norm->weight;
-    desc.bias = &norm->bias;
-    desc.eps = 1e-6f;
-    desc.name = "refiner_norm";
-    return diti_norm(p->graph, x, &desc);
-}
-
-/* The refiner of all prompts, docs/models.md 3.11 step 2: a prompt's rows attend those of them that are kept. F32
-   [prompts * text tokens, D], padding in front. */
-static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
+static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
-    diti_graph *graph = p->graph;
-    uint32_t prompts = p->step->text_batch, rows = prompts * p->step->text_tokens, width = p->width, i;
-    diti_tensor x = diti_add_rows(graph, state->text, 0, 0, "refiner"), gates, h;
-    gates = diti_select_row(graph, state->gates, p->step->row, "select_gates");
-    gates = diti_tensor_reshape(graph, gates, prompts, 2 * width * model->config.refiners);
-    for (i = 0; i < model->config.refiners; i++) {
-        const diti_hunyuanvideo_refiner *w = &model->refiners[i];
-        diti_attention_desc desc = DITI_ZERO;
-        diti_linear_desc fused = DITI_ZERO;
-        fused.name = "refiner_qkv";
-        h = diti_linear_fused(graph, diti_hunyuanvideo_refine_norm(p, x, &w->norm1), &w->qkv, &fused);
-        desc.batch = prompts;
-        desc.heads = model->config.heads;
-        desc.head_dim = model->config.head_dim;
-        desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-        desc.items = state->order.items;
-        desc.key_limit = p->step->text_tokens;
-        desc.name = "refiner_attention";
-        h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
-                           diti_tensor_view(graph, h, 0, rows, width, width),
-                           diti_tensor_view(graph, h, 0, rows, 2 * width, width), &desc);
-        diti_hunyuanvideo_refine_add(p, x, h, &w->out,
-                                     diti_tensor_view(graph, gates, 0, prompts, 2 * i * width, width));
-        h = diti_layer_run(graph, diti_hunyuanvideo_refine_norm(p, x, &w->norm2), &w->ff_in, DITI_ACTIVATION_SILU,
-                           "refiner_in");
-        diti_hunyuanvideo_refine_add(p, x, h, &w->ff_out,
-                                     diti_tensor_view(graph, gates, 0, prompts, (2 * i + 1) * width, width));
-    }
-    return x;
-}
-
-static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_hunyuanvideo_refine(p), &diti_hunyuanvideo_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_refiner_run(p, &model->refiner, &state->order, &state->refiner), &model->patch, 0);
 }
 
 /* x F32 [items * (text + video), D] is changed in place. */

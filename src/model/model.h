@@ -10,7 +10,8 @@
 /* Text encoders that families are made for. */
 typedef enum diti_encoder_kind {
     DITI_ENCODER_NONE,
-    DITI_ENCODER_T5, /* mT5 as well */
+    DITI_ENCODER_T5,   /* mT5 as well */
+    DITI_ENCODER_BYT5, /* a T5 of bytes, which reads what a prompt has in quotes */
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
@@ -277,6 +278,7 @@ typedef struct diti_step_desc {
                                        unequal number, and rows that nothing reads */
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
+    uint32_t text2_tokens;          /* rows of text2 that one prompt has at most, where traits.text_unit is not 0 */
     const uint32_t *text_lengths,
         *text2_lengths;          /* host, for write_inputs: tokens of each prompt that are no padding */
     const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every
@@ -976,6 +978,40 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_modulation(const diti_pass *p, 
 /* Runs the block at hand with its modulation on x F32 [items * (text + image), D], in place. */
 DIT_INTERNAL DITI_UNUSED void diti_stream_block_run(diti_pass *p, const diti_double_block *doubles,
                                                     const diti_single_block *singles, diti_tensor x);
+/* --- the refiner of HunyuanVideo's text (refiner.c, docs/models.md 3.11) --- */
+#define DITI_MAX_REFINERS 8u
+#define DITI_REFINER "context_embedder.token_refiner.refiner_blocks."
+/* Names of the original code base. */
+#define DITI_REFINER_PAIRS                                                                                             \
+    {"norm1", "norm1"}, {"norm2", "norm2"}, {"attn.qkv", "self_attn_qkv"}, {"attn.to_out.0", "self_attn_proj"},        \
+        {"ff.net.0.proj", "mlp.fc1"}, {"ff.net.2", "mlp.fc2"}, {                                                       \
+        "norm_out.linear", "adaLN_modulation.1"                                                                        \
+    }
+typedef struct diti_refiner_block {
+    diti_layer norm1, norm2;  /* [D] */
+    diti_fused_linear qkv;    /* [3D, D] */
+    diti_layer out;           /* [D, D] */
+    diti_layer ff_in, ff_out; /* [4D, D], [D, 4D] */
+    diti_layer gates;         /* [2D, D]: of attention, of the feed-forward */
+} diti_refiner_block;
+typedef struct diti_refiner {
+    diti_layer in;               /* [D, text] */
+    diti_embedder time, average; /* [D, 256 or text], [D, D] */
+    diti_refiner_block blocks[DITI_MAX_REFINERS];
+    uint32_t count, text, head_dim; /* text: columns of the language model's states */
+} diti_refiner;
+typedef struct diti_refiner_state { /* prepare leaves these for the steps */
+    diti_tensor text;               /* F32 [prompts * text tokens, D], before the blocks */
+    diti_tensor gates;              /* F32 [steps, prompts * 2D * blocks] */
+} diti_refiner_state;
+DIT_INTERNAL DITI_UNUSED void diti_refiner_load(diti_loader *loader, diti_refiner *refiner, uint32_t count,
+                                                uint32_t width, uint32_t text, uint32_t head_dim);
+DIT_INTERNAL DITI_UNUSED void diti_refiner_prepare(const diti_pass *p, const diti_refiner *refiner,
+                                                   const diti_text_order *order, diti_tensor sinusoids,
+                                                   diti_refiner_state *state);
+/* F32 [prompts * text tokens, D], padding in front. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_refiner_run(const diti_pass *p, const diti_refiner *refiner,
+                                                      const diti_text_order *order, const diti_refiner_state *state);
 /* The most bytes of modulations of all blocks and steps together that are made beforehand. */
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20)
 #endif

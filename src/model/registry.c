@@ -13,6 +13,7 @@ DIT_INTERNAL const diti_family *diti_latte_family(void);
 DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuanvideo15_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
@@ -35,7 +36,7 @@ typedef struct diti_family_row {
 } diti_family_row;
 
 /* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
-   PixArt's are told. A new one is a row here, and a line above. */
+   PixArt's are told, and HunyuanVideo 1.5's those of 1.0. A new one is a row here, and a line above. */
 static const diti_family_row diti_families[] = {
 #ifndef DIT_NO_SANA
     {diti_sana_family, "Sana", NULL},
@@ -100,6 +101,7 @@ static const diti_family_row diti_families[] = {
     {NULL, "LTX-Video", "DIT_NO_LTX"},
 #endif
 #ifndef DIT_NO_HUNYUANVIDEO
+    {diti_hunyuanvideo15_family, "HunyuanVideo 1.5", NULL},
     {diti_hunyuanvideo_family, "HunyuanVideo", NULL},
 #else
     {NULL, "HunyuanVideo", "DIT_NO_HUNYUANVIDEO"},

@@ -4,7 +4,7 @@
 DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err) {
     diti_piece_index_sort(&tokenizer->words);
     diti_piece_index_sort(&tokenizer->specials);
-    if (tokenizer->words.count == 0)
+    if (tokenizer->words.count == 0 && tokenizer->kind != DITI_TOKENIZER_BYT5)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", tokenizer->name);
     switch (tokenizer->kind) {
     case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
@@ -12,6 +12,7 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
     case DITI_TOKENIZER_BYTES:
     case DITI_TOKENIZER_PIECES: return diti_bpe_finish(tokenizer, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
+    case DITI_TOKENIZER_BYT5: diti_byt5_finish(tokenizer); break;
     }
     return DIT_OK;
 }
@@ -24,6 +25,7 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
     case DITI_TOKENIZER_BYTES:
     case DITI_TOKENIZER_PIECES: return diti_bpe_encode(tokenizer, text, length, sink, err);
     case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_BYT5: diti_byt5_encode(text, length, sink); break;
     }
     return DIT_OK;
 }

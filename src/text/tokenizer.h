@@ -105,7 +105,8 @@ typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_CLIP,
     DITI_TOKENIZER_BYTES,  /* byte-level BPE of language models: GPT-2's and its kin */
     DITI_TOKENIZER_PIECES, /* BPE of characters, whose spaces are U+2581: Gemma's, LLaMA 2's */
-    DITI_TOKENIZER_WORDPIECE
+    DITI_TOKENIZER_WORDPIECE,
+    DITI_TOKENIZER_BYT5 /* bytes, without a vocabulary */
 } diti_tokenizer_kind;
 typedef struct diti_merge { /* BPE: two neighbours that become one, the lowest rank first */
     int32_t left, right, result;
@@ -215,6 +216,14 @@ DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokeniz
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err);
 
+/* ByT5's (byt5.c). config: tokenizer_config.json, NULL: none. */
+DIT_INTERNAL dit_result diti_byt5_create(const diti_env *env, const diti_json *config, diti_tokenizer **out,
+                                         dit_error *err);
+DIT_INTERNAL void diti_byt5_finish(diti_tokenizer *tokenizer);
+/* The text that HunyuanVideo 1.5's pipeline has ByT5 read of a prompt: 'Text "a". Text "b". ', each of the texts in quotes once;
+ *out stays NULL where there are none, and is freed with diti_free. */
+DIT_INTERNAL dit_result diti_byt5_quotes(const diti_env *env, const char *prompt, char **out, dit_error *err);
+
 /* Where tokens go, in the order of the text. text: what a token stands for, in case it is lost. */
 typedef struct diti_token_sink {
     diti_tokens *tokens;
@@ -229,6 +238,7 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
                                         diti_token_sink *sink, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
                                               diti_token_sink *sink, dit_error *err);
+DIT_INTERNAL void diti_byt5_encode(const char *text, size_t length, diti_token_sink *sink);
 
 /* --- prompts with weights, as A1111's web UI writes them (prompt_weights.c): (a) 1.1, [a] 1 / 1.1, (a:1.3), nested
    ones multiply; \( \) \[ \] are brackets of the text --- */

@@ -99,6 +99,18 @@ static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, dit
     return result;
 }
 
+/* ByT5's has no other file than its configuration. */
+static dit_result diti_folder_load_bytes(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
+    diti_json *config = NULL;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0 && diti_equal(diti_json_string(config, "tokenizer_class", ""), "ByT5Tokenizer"))
+        result = diti_byt5_create(from->env, config, out, err);
+    diti_json_free(from->env, config);
+    return result;
+}
+
 /* "pad_token": "!" or {"content": "!", ...}. CLIP-G of SDXL and SD3 is padded with what stands for "!". */
 static dit_result diti_tokenizer_configure_padding(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
                                                    const diti_json *config, const char *file, dit_error *err) {
@@ -165,6 +177,7 @@ static dit_result diti_folder_load_all(const diti_tokenizer_folder *from, diti_t
     DITI_TRY(diti_folder_load(from, "tokenizer.json", out, err));
     DITI_TRY(diti_folder_load_merges(from, out, err));
     DITI_TRY(diti_folder_load(from, "vocab.txt", out, err));
+    DITI_TRY(diti_folder_load_bytes(from, out, err));
     return diti_tokenizer_configure(from, *out, limit, err);
 }
 

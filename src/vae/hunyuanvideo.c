@@ -147,40 +147,10 @@ static bool diti_hunyuanvideo_vae_chunk(const diti_vae_clip *clip, uint32_t inde
 
 /* ---- computing ---- */
 
-/* One head. The keys of a frame's queries are those of its own and of earlier frames. */
-static diti_tensor diti_hunyuanvideo_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                                   const diti_kl_attention *attention) {
-    diti_graph *graph = clip->graph;
-    uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
-    diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, keys, out;
-    linear.name = "vae_qkv";
-    h = diti_linear_fused(graph, h, &attention->qkv, &linear);
-    keys = diti_video_keys(clip, size, h, channels);
-    out = diti_tensor_new(graph, graph->activation, size->frames * area, channels, "vae_attention");
-    desc.batch = desc.heads = 1;
-    desc.head_dim = channels;
-    desc.scale = 1.0f / sqrtf((float)channels);
-    desc.name = "vae_attention";
-    for (frame = 0; frame < size->frames && !diti_graph_failed(graph); frame++) {
-        uint32_t count = diti_tensor_rows(graph, keys) / size->frames * (frame + 1);
-        desc.out = diti_tensor_view(graph, out, frame * area, area, 0, channels);
-        diti_attention(graph, diti_tensor_view(graph, h, frame * area, area, 0, channels),
-                       diti_tensor_view(graph, keys, 0, count, 0, channels),
-                       diti_tensor_view(graph, keys, 0, count, channels, channels), &desc);
-    }
-    linear.bias = &attention->out.bias;
-    linear.residual = x;
-    linear.out_f32 = true;
-    linear.name = "vae_attention_out";
-    return diti_linear(graph, out, &attention->out.weight, &linear);
-}
-
 static diti_tensor diti_hunyuanvideo_vae_mid(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                              const diti_kl_half *half) {
     x = diti_video_resnet(clip, size, x, &half->mid[0]);
-    if (half->attention.present) x = diti_hunyuanvideo_vae_attention(clip, size, x, &half->attention);
+    if (half->attention.present) x = diti_video_attend_before(clip, size, x, &half->attention);
     return diti_video_resnet(clip, size, x, &half->mid[1]);
 }
 

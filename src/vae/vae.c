@@ -50,14 +50,16 @@ static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_
 
 /* NULL: an autoencoder of pictures. */
 static const diti_video_kind *diti_vae_find_kind(diti_loader *loader, const diti_json *config) {
-    const diti_video_kind *kinds[6];
+    const diti_video_kind *kinds[7];
     size_t i;
-    kinds[0] = diti_opensora_kind();
-    kinds[1] = diti_causal_kind();
-    kinds[2] = diti_cogvideox_vae_kind();
-    kinds[3] = diti_wan_vae_kind();
-    kinds[4] = diti_hunyuanvideo_vae_kind();
-    kinds[5] = diti_ltx_vae_kind();
+    /* The first one has all the names by which others are told. */
+    kinds[0] = diti_hunyuanvideo15_vae_kind();
+    kinds[1] = diti_opensora_kind();
+    kinds[2] = diti_causal_kind();
+    kinds[3] = diti_cogvideox_vae_kind();
+    kinds[4] = diti_wan_vae_kind();
+    kinds[5] = diti_hunyuanvideo_vae_kind();
+    kinds[6] = diti_ltx_vae_kind();
     for (i = 0; i < DITI_COUNT(kinds); i++)
         if (kinds[i]->is(loader, config)) return kinds[i];
     return NULL;

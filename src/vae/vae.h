@@ -238,6 +238,7 @@ struct diti_vae {
     struct diti_cogvideox_vae *cogvideox;
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
+    struct diti_hunyuanvideo15_vae *hunyuanvideo15;
     struct diti_ltx_vae *ltx;
     struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
@@ -289,6 +290,7 @@ DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo15_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void);
 DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 /* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
@@ -351,6 +353,10 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
 /* Two norms, two convolutions, and a shortcut where channels differ. */
 DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                            const diti_kl_resnet *resnet);
+
+/* Attention of one head: the keys of a frame's queries are those of its own and of earlier frames. */
+DIT_INTERNAL diti_tensor diti_video_attend_before(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                  const diti_kl_attention *attention);
 
 /* Values that a file has as a tensor of so many; out stays as it is where it has none. */
 DIT_INTERNAL void diti_vae_read_values(diti_loader *loader, const char *name, float *out, uint32_t count);

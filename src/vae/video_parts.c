@@ -369,3 +369,32 @@ DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video
     more.residual = x;
     return diti_video_conv(clip, size, in, &resnet->conv2, &more, "vae_conv2");
 }
+
+DIT_INTERNAL diti_tensor diti_video_attend_before(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
+                                                  const diti_kl_attention *attention) {
+    diti_graph *graph = clip->graph;
+    uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, keys, out;
+    linear.name = "vae_qkv";
+    h = diti_linear_fused(graph, h, &attention->qkv, &linear);
+    keys = diti_video_keys(clip, size, h, channels);
+    out = diti_tensor_new(graph, graph->activation, size->frames * area, channels, "vae_attention");
+    desc.batch = desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    for (frame = 0; frame < size->frames && !diti_graph_failed(graph); frame++) {
+        uint32_t count = diti_tensor_rows(graph, keys) / size->frames * (frame + 1);
+        desc.out = diti_tensor_view(graph, out, frame * area, area, 0, channels);
+        diti_attention(graph, diti_tensor_view(graph, h, frame * area, area, 0, channels),
+                       diti_tensor_view(graph, keys, 0, count, 0, channels),
+                       diti_tensor_view(graph, keys, 0, count, channels, channels), &desc);
+    }
+    linear.bias = &attention->out.bias;
+    linear.residual = x;
+    linear.out_f32 = true;
+    linear.name = "vae_attention_out";
+    return diti_linear(graph, out, &attention->out.weight, &linear);
+}

@@ -24,10 +24,18 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
+/* Whether the file has the fused matrix: files of other names do, but for those that have the first of the others. */
+static bool diti_fused_stored(diti_loader *loader, const diti_fused *names) {
+    char first[160];
+    diti_format(first, sizeof first, "%s.weight", names->names[0]);
+    return loader->rename && (names->count == 1 || !diti_loader_find(loader, first));
+}
+
 static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                    uint32_t columns, bool biased) {
+    bool fused = diti_fused_stored(loader, names);
     uint32_t i;
-    if (loader->rename)
+    if (fused)
         diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, biased);
     else
         diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, biased);
@@ -35,7 +43,7 @@ static void diti_load_fused_layers(diti_loader *loader, diti_fused_linear *out, 
         bool joined = out->count == 1;
         const diti_weight *weight = &out->layers[joined ? 0 : i].weight;
         uint32_t row = joined ? i * rows : 0;
-        if (loader->rename)
+        if (fused)
             diti_loader_alias(loader, weight, row, rows, names->names[i], 0, rows, DITI_NAMES_ALL);
         else
             diti_loader_alias(loader, weight, row, rows, names->fused, i * rows, names->count * rows, DITI_NAMES_ALL);

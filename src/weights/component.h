@@ -38,7 +38,7 @@ typedef struct diti_fused {
     const char *fused, *names[3];
     uint32_t count; /* number of names */
 } diti_fused;
-/* rows, columns: of each. The loader's rename says that the file has the fused one. */
+/* rows, columns: of each. With a rename the file has the fused one, unless it has the first of the others. */
 DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns);
 /* Matrices without biases. */

@@ -24,6 +24,7 @@
 #include "model/cogvideox.c"
 #include "model/ltx.c"
 #include "model/hunyuanvideo.c"
+#include "model/hunyuanvideo15.c"
 #include "model/wan.c"
 #include "model/zimage.c"
 #include "model/flux2.c"
@@ -58,6 +59,7 @@
 #include "golden_hunyuandit.h"
 #include "golden_hunyuanvideo.h"
 #include "golden_ideogram4.h"
+#include "golden_hunyuanvideo15.h"
 #include "golden_kontext.h"
 #include "golden_krea2.h"
 #include "golden_longcat.h"
@@ -106,6 +108,7 @@ static const golden_family families[] = {
     {"Chroma", golden_is_chroma, golden_run_chroma},
     {"LongCat-Image", golden_is_longcat, golden_run_longcat},
     {"Ideogram 4", golden_is_ideogram4, golden_run_ideogram4},
+    {"HunyuanVideo 1.5", golden_is_hunyuanvideo15, golden_run_hunyuanvideo15},
     {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
@@ -197,6 +200,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_longcat",
     "tests/fixtures/pipe_ovis",
     "tests/fixtures/pipe_ideogram4",
+    "tests/fixtures/pipe_hunyuanvideo15",
     "tests/fixtures/qwen3_text_gguf",
     "tests/fixtures/qwen2_text",
     "tests/fixtures/gemma2_text",

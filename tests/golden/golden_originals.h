@@ -308,6 +308,56 @@ static const golden_table golden_hunyuan_names[] = {
     GOLDEN_TABLE("transformer_blocks.", "double_blocks.", golden_hunyuan_double, golden_hunyuan_double_joins),
     GOLDEN_PLAIN_TABLE("", "", golden_hunyuan_other)};
 
+/* --- HunyuanVideo 1.5: Tencent's files, and ComfyUI's, which join queries, keys and values --- */
+static const char *const golden_hv15_double[][2] = {
+    {"norm1.linear", "img_mod.linear"},
+    {"norm1_context.linear", "txt_mod.linear"},
+    {"attn.norm_q", "img_attn_q_norm"},
+    {"attn.norm_k", "img_attn_k_norm"},
+    {"attn.norm_added_q", "txt_attn_q_norm"},
+    {"attn.norm_added_k", "txt_attn_k_norm"},
+    {"attn.to_out.0", "img_attn_proj"},
+    {"attn.to_add_out", "txt_attn_proj"},
+    {"attn.to_q", "img_attn_q"},
+    {"attn.to_k", "img_attn_k"},
+    {"attn.to_v", "img_attn_v"},
+    {"attn.add_q_proj", "txt_attn_q"},
+    {"attn.add_k_proj", "txt_attn_k"},
+    {"attn.add_v_proj", "txt_attn_v"},
+    {"ff.net.0.proj", "img_mlp.fc1"},
+    {"ff.net.2", "img_mlp.fc2"},
+    {"ff_context.net.0.proj", "txt_mlp.fc1"},
+    {"ff_context.net.2", "txt_mlp.fc2"},
+};
+static const char *const golden_hv15_other[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder.proj_in", "txt_in.input_embedder"},
+    {"context_embedder.time_text_embed.timestep_embedder.linear_1", "txt_in.t_embedder.mlp.0"},
+    {"context_embedder.time_text_embed.timestep_embedder.linear_2", "txt_in.t_embedder.mlp.2"},
+    {"context_embedder.time_text_embed.text_embedder", "txt_in.c_embedder"},
+    {"context_embedder_2.norm", "byt5_in.layernorm"},
+    {"context_embedder_2.linear_", "byt5_in.fc"},
+    {"image_embedder.norm_in", "vision_in.proj.0"},
+    {"image_embedder.linear_1", "vision_in.proj.1"},
+    {"image_embedder.linear_2", "vision_in.proj.3"},
+    {"image_embedder.norm_out", "vision_in.proj.4"},
+    {"time_embed.timestep_embedder.linear_1", "time_in.mlp.0"},
+    {"time_embed.timestep_embedder.linear_2", "time_in.mlp.2"},
+    {"cond_type_embed", "cond_type_embedding"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"},
+    {"proj_out", "final_layer.linear"},
+};
+static const golden_table golden_hv15_names[] = {
+    GOLDEN_TABLE("context_embedder.token_refiner.refiner_blocks.", "txt_in.individual_token_refiner.blocks.",
+                 golden_hunyuan_refiner, golden_hunyuan_refiner_joins),
+    GOLDEN_PLAIN_TABLE("transformer_blocks.", "double_blocks.", golden_hv15_double),
+    GOLDEN_PLAIN_TABLE("", "", golden_hv15_other)};
+static const golden_table golden_hv15_comfy_names[] = {
+    GOLDEN_TABLE("context_embedder.token_refiner.refiner_blocks.", "txt_in.individual_token_refiner.blocks.",
+                 golden_hunyuan_refiner, golden_hunyuan_refiner_joins),
+    GOLDEN_TABLE("transformer_blocks.", "double_blocks.", golden_hunyuan_double, golden_hunyuan_double_joins),
+    GOLDEN_PLAIN_TABLE("", "", golden_hv15_other)};
+
 static const golden_original golden_originals[] = {
     {"sana", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL, false},
     {"sana_sprint", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL, false},
@@ -328,6 +378,9 @@ static const golden_original golden_originals[] = {
     {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
     {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},
     {"hunyuanvideo", "", golden_hunyuan_names, DITI_COUNT(golden_hunyuan_names), "norm_out.linear.", false},
+    {"pipe_hunyuanvideo15", "", golden_hv15_names, DITI_COUNT(golden_hv15_names), "norm_out.linear.", false},
+    {"pipe_hunyuanvideo15", "model.diffusion_model.", golden_hv15_comfy_names, DITI_COUNT(golden_hv15_comfy_names),
+     "norm_out.linear.", false},
 };
 
 /* --- the file --- */

@@ -117,6 +117,7 @@ int main(void) {
     check_model("tests/fixtures/cogvideox_5b_i2v", "DIT_NO_COGVIDEOX");
     check_model("tests/fixtures/ltx", "DIT_NO_LTX");
     check_model("tests/fixtures/hunyuanvideo", "DIT_NO_HUNYUANVIDEO");
+    check_model("tests/fixtures/pipe_hunyuanvideo15/transformer", "DIT_NO_HUNYUANVIDEO");
     check_model("tests/fixtures/wan22_ti2v", "DIT_NO_WAN");
     check_model("tests/fixtures/pipe_zimage", "DIT_NO_ZIMAGE");
     check_model("tests/fixtures/pipe_flux2_klein", "DIT_NO_FLUX2");

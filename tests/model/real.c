@@ -63,6 +63,7 @@ static const architecture architectures[] = {
     {"LTX-Video 2B", published_ltx_2b, 1923.4, "ltx", "2b"},
     {"LTX-Video 13B", published_ltx_13b, 13042.6, "ltx", "13b"},
     {"HunyuanVideo", published_hunyuanvideo, 12821.0, "hunyuanvideo", "1.0"},
+    {"HunyuanVideo 1.5", published_hunyuanvideo15, 8326.6, "hunyuanvideo15", "1.5"},
     {"Wan2.1-T2V-1.3B", published_wan_1_3b, 1419.0, "wan", "t2v-1.3b"},
     {"Wan2.1-T2V-14B", published_wan_14b, 14288.5, "wan", "t2v-14b"},
     {"Wan2.1-I2V-14B", published_wan_i2v_14b, 16400, "wan", "i2v-14b"},
@@ -133,12 +134,14 @@ static void test_autoencoders(void) {
         void (*transformer)(real_file *file);
         void (*makers[2])(real_file *file);
         double millions;
-    } cases[] = {{"Wan 2.1", published_wan_1_3b, {vae_wan, vae_wan_encoder}, 126.9},
-                 {"Wan 2.2", published_wan_ti2v_5b, {vae_wan22, NULL}, 704.7},
-                 {"HunyuanVideo", published_hunyuanvideo, {vae_hunyuanvideo, vae_hunyuanvideo_encoder}, 246.5},
-                 {"LTX-Video 0.9.0", published_ltx_2b, {vae_ltx, vae_ltx_encoder}, 419.2},
-                 {"Open-Sora-Plan 1.1's decoder", published_lattet2v, {vae_open_sora_plan, NULL}, 149.5},
-                 {"Open-Sora 1.2's decoders", published_stdit_3, {vae_open_sora, NULL}, 165.3 + 83.7}};
+    } cases[] = {
+        {"Wan 2.1", published_wan_1_3b, {vae_wan, vae_wan_encoder}, 126.9},
+        {"Wan 2.2", published_wan_ti2v_5b, {vae_wan22, NULL}, 704.7},
+        {"HunyuanVideo", published_hunyuanvideo, {vae_hunyuanvideo, vae_hunyuanvideo_encoder}, 246.5},
+        {"HunyuanVideo 1.5", published_hunyuanvideo15, {vae_hunyuanvideo15, vae_hunyuanvideo15_encoder}, 871.3 + 389.3},
+        {"LTX-Video 0.9.0", published_ltx_2b, {vae_ltx, vae_ltx_encoder}, 419.2},
+        {"Open-Sora-Plan 1.1's decoder", published_lattet2v, {vae_open_sora_plan, NULL}, 149.5},
+        {"Open-Sora 1.2's decoders", published_stdit_3, {vae_open_sora, NULL}, 165.3 + 83.7}};
     size_t i, k;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         real_file transformer = {0}, file = {0};

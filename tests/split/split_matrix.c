@@ -261,6 +261,15 @@ static const row table[] = {
     {"hunyuanvideo clip", "layers2,ulysses2", "4", 3, 2, 1, NULL, NULL, EXACT},
     {"hunyuanvideo clip", "ulysses2,int8", "2", 3, 2, 1, NULL, NULL, LOSSY},
     {"hunyuanvideo clip", "pipefusion2", "2", 3, 2, 1, NULL, NULL, STALE},
+    {"hunyuanvideo 1.5 clip", "cfg2", "2", 3, 2, 1, NULL, NULL, EXACT}, /* its prompts have unequal lengths */
+    {"hunyuanvideo 1.5 clip", "tensor2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo 1.5 clip", "layers2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo 1.5 clip", "cfg2,tensor2", "4", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo 1.5 clip", "ulysses2", "2", 3, 2, 1, "rows of text", NULL, EXACT},
+    {"hunyuanvideo 1.5 clip", "pipefusion2", "2", 3, 2, 1, "no multiple of four", NULL, STALE},
+    {"hunyuanvideo 1.5 unguided", "ulysses2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo 1.5 unguided", "ring3", "3", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo 1.5 unguided", "pipefusion2", "2", 4, 4, 1, NULL, NULL, STALE},
     CLIP("ltx clip"),
     {"ltx clip", "ring2", "2", 3, 2, 1, NULL, NULL, EXACT},
     {"ltx clip", "ring3", "3", 3, 2, 1, NULL, NULL, EXACT},
@@ -786,8 +795,9 @@ static uint64_t begun_form(const row *r, uint32_t devices) {
 
 /* The closed forms count FLUX's feed-forward, texts of one length, and no net that is a part of the model. */
 static bool has_forms(void) {
-    static const char *const without[] = {"zimage", "flux2", "qwenimage", "qwenimage21", "sana", "lumina2",  "krea2",
-                                          "chroma", "flux3", "ernie",     "longcat",     "ovis", "ideogram4"};
+    static const char *const without[] = {"zimage",  "flux2", "qwenimage", "qwenimage21",   "sana",
+                                          "lumina2", "krea2", "chroma",    "flux3",         "ernie",
+                                          "longcat", "ovis",  "ideogram4", "hunyuanvideo15"};
     size_t i;
     for (i = 0; i < DITI_COUNT(without); i++)
         if (diti_equal(at.model->transformer->traits.family, without[i])) return false;

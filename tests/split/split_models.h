@@ -64,6 +64,8 @@ static const fixture fixtures[] = {
     {"anima", "tests/fixtures/pipe_anima", 0, 0, false, false, false},
     {"ltx clip", "tests/fixtures/pipe_ltx", 0, 9, false, false, false},
     {"hunyuanvideo clip", "tests/fixtures/hunyuanvideo", 16, 5, false, false, false},
+    {"hunyuanvideo 1.5 clip", "tests/fixtures/pipe_hunyuanvideo15/transformer", 4, 5, false, false, false},
+    {"hunyuanvideo 1.5 unguided", "tests/fixtures/pipe_hunyuanvideo15/transformer", 4, 5, false, true, false},
     {"pixart-alpha", "/pipe_pixart_alpha", 0, 0, false, false,
      false}, /* below the folder that is named on the command line */
     {"sd35-medium", "/sd35m", 16, 0, false, false, false},

@@ -1102,19 +1102,12 @@ static inline void real_hunyuanvideo_single(real_file *file, uint64_t width, uin
 
 #define REAL_REFINER "context_embedder.token_refiner.refiner_blocks.%u."
 #define REAL_REFINER_ORIGINAL "txt_in.individual_token_refiner.blocks.%u."
-static inline void real_hunyuanvideo(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles) {
-    const uint64_t shape[5] = {width, 16, 1, 2, 2};
+static inline void real_refiner(real_file *file, uint64_t width, uint64_t text) {
     uint32_t i;
-    real_tensor_of(file, shape, 5, 0, 0.125, "x_embedder.proj", "img_in.proj", 0, ".weight");
-    real_vector(file, width, 0, "x_embedder.proj", "img_in.proj", 0, ".bias");
-    real_embedder(file, width, width, 256, "time_text_embed.timestep_embedder", "time_in.mlp.%u");
-    real_embedder(file, width, width, 256, "time_text_embed.guidance_embedder", "guidance_in.mlp.%u");
-    real_layer(file, width, 768, "time_text_embed.text_embedder.linear_1", "vector_in.in_layer", 0);
-    real_layer(file, width, width, "time_text_embed.text_embedder.linear_2", "vector_in.out_layer", 0);
-    real_layer(file, width, 4096, "context_embedder.proj_in", "txt_in.input_embedder", 0);
+    real_layer(file, width, text, "context_embedder.proj_in", "txt_in.input_embedder", 0);
     real_embedder(file, width, width, 256, "context_embedder.time_text_embed.timestep_embedder",
                   "txt_in.t_embedder.mlp.%u");
-    real_layer(file, width, 4096, "context_embedder.time_text_embed.text_embedder.linear_1",
+    real_layer(file, width, text, "context_embedder.time_text_embed.text_embedder.linear_1",
                "txt_in.c_embedder.linear_1", 0);
     real_layer(file, width, width, "context_embedder.time_text_embed.text_embedder.linear_2",
                "txt_in.c_embedder.linear_2", 0);
@@ -1128,10 +1121,43 @@ static inline void real_hunyuanvideo(real_file *file, uint64_t width, uint32_t d
         real_layer(file, 2 * width, width, REAL_REFINER "norm_out.linear", REAL_REFINER_ORIGINAL "adaLN_modulation.1",
                    i);
     }
+}
+
+static inline void real_hunyuanvideo(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles) {
+    const uint64_t shape[5] = {width, 16, 1, 2, 2};
+    uint32_t i;
+    real_tensor_of(file, shape, 5, 0, 0.125, "x_embedder.proj", "img_in.proj", 0, ".weight");
+    real_vector(file, width, 0, "x_embedder.proj", "img_in.proj", 0, ".bias");
+    real_embedder(file, width, width, 256, "time_text_embed.timestep_embedder", "time_in.mlp.%u");
+    real_embedder(file, width, width, 256, "time_text_embed.guidance_embedder", "guidance_in.mlp.%u");
+    real_layer(file, width, 768, "time_text_embed.text_embedder.linear_1", "vector_in.in_layer", 0);
+    real_layer(file, width, width, "time_text_embed.text_embedder.linear_2", "vector_in.out_layer", 0);
+    real_refiner(file, width, 4096);
     for (i = 0; i < doubles; i++) real_hunyuanvideo_double(file, width, i);
     for (i = 0; i < singles; i++) real_hunyuanvideo_single(file, width, i);
     real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
     real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
+}
+
+static inline void real_hunyuanvideo15(real_file *file, uint64_t width, uint32_t blocks, uint64_t glyph) {
+    const uint64_t shape[5] = {width, 65, 1, 1, 1};
+    uint32_t i;
+    real_tensor_of(file, shape, 5, 0, 0.125, "x_embedder.proj", "img_in.proj", 0, ".weight");
+    real_vector(file, width, 0, "x_embedder.proj", "img_in.proj", 0, ".bias");
+    real_embedder(file, width, width, 256, "time_embed.timestep_embedder", "time_in.mlp.%u");
+    real_refiner(file, width, 3584);
+    real_norm(file, 1472, true, "context_embedder_2.norm", "byt5_in.layernorm", 0);
+    real_layer(file, glyph, 1472, "context_embedder_2.linear_1", "byt5_in.fc1", 0);
+    real_layer(file, glyph, glyph, "context_embedder_2.linear_2", "byt5_in.fc2", 0);
+    real_layer(file, width, glyph, "context_embedder_2.linear_3", "byt5_in.fc3", 0);
+    real_norm(file, 1152, true, "image_embedder.norm_in", "vision_in.proj.0", 0);
+    real_layer(file, 1152, 1152, "image_embedder.linear_1", "vision_in.proj.1", 0);
+    real_layer(file, width, 1152, "image_embedder.linear_2", "vision_in.proj.3", 0);
+    real_norm(file, width, true, "image_embedder.norm_out", "vision_in.proj.4", 0);
+    real_table(file, 3, width, "cond_type_embed.weight", "cond_type_embedding.weight", 0);
+    for (i = 0; i < blocks; i++) real_hunyuanvideo_double(file, width, i);
+    real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
+    real_layer(file, 32, width, "proj_out", "final_layer.linear", 0);
 }
 
 /* One of Wan's attentions: queries, keys and values, the result, and norms over all heads. */
@@ -1592,6 +1618,7 @@ static inline void published_cogvideox15(real_file *file) { real_cogvideox(file,
 static inline void published_ltx_2b(real_file *file) { real_ltx(file, 2048, 28); }
 static inline void published_ltx_13b(real_file *file) { real_ltx(file, 4096, 48); }
 static inline void published_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 3072, 20, 40); }
+static inline void published_hunyuanvideo15(real_file *file) { real_hunyuanvideo15(file, 2048, 54, 2048); }
 static inline void published_wan_1_3b(real_file *file) { real_wan(file, 1536, 30, 8960, 16, 16, 0); }
 static inline void published_wan_14b(real_file *file) { real_wan(file, 5120, 40, 13824, 16, 16, 0); }
 static inline void published_wan_i2v_14b(real_file *file) { real_wan(file, 5120, 40, 13824, 36, 16, 1280); }
@@ -1609,6 +1636,7 @@ static inline void published_clip_l(real_file *file) { real_clip(file, 768, 12, 
 static inline void published_clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
 static inline void published_clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
 static inline void published_t5_xxl(real_file *file) { real_t5(file, 32128, 4096, 10240, 24, 64); }
+static inline void published_byt5_small(real_file *file) { real_t5(file, 1510, 1472, 3584, 12, 6); }
 static inline void published_mt5_xl(real_file *file) { real_t5(file, 250112, 2048, 5120, 24, 32); }
 static inline void published_bert_large(real_file *file) { real_bert(file, 47020, 1024, 24); }
 static inline void published_vae_sd(real_file *file) { real_vae(file, 4, true); }

@@ -200,6 +200,69 @@ static inline void vae_hunyuanvideo(real_file *file) {
     causal(file, 16, 16, 1, "post_quant_conv", "");
 }
 
+/* HunyuanVideo 1.5's: a level trades the channels of its convolution, times in the first two (decoder). */
+static inline void hunyuanvideo15_resnet(real_file *file, uint64_t channels, const char *block) {
+    static const char *const parts[] = {"norm1", "conv1.conv", "norm2", "conv2.conv"};
+    char name[112];
+    uint32_t i;
+    for (i = 0; i < 4; i++) {
+        diti_format(name, sizeof name, "%s.%s", block, parts[i]);
+        if (i % 2)
+            real_volume(file, channels, channels, 3, 3, name);
+        else
+            real_gamma(file, channels, 4, name);
+    }
+}
+static inline void hunyuanvideo15_middle(real_file *file, const char *half) {
+    static const char *const layers[] = {"to_q", "to_k", "to_v", "proj_out"};
+    char name[112];
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        diti_format(name, sizeof name, "%s.mid_block.resnets.%u", half, i);
+        hunyuanvideo15_resnet(file, 1024, name);
+    }
+    diti_format(name, sizeof name, "%s.mid_block.attentions.0.norm", half);
+    real_gamma(file, 1024, 4, name);
+    for (i = 0; i < 4; i++) {
+        diti_format(name, sizeof name, "%s.mid_block.attentions.0.%s", half, layers[i]);
+        real_volume(file, 1024, 1024, 1, 1, name);
+    }
+}
+static inline void vae_hunyuanvideo15(real_file *file) {
+    static const uint64_t channels[] = {1024, 1024, 512, 256, 128};
+    char name[112];
+    uint32_t i, k;
+    real_volume(file, 1024, 32, 3, 3, "decoder.conv_in.conv");
+    hunyuanvideo15_middle(file, "decoder");
+    for (i = 0; i < 5; i++) {
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
+            hunyuanvideo15_resnet(file, channels[i], name);
+        }
+        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.conv.conv", i);
+        if (i < 4) real_volume(file, (i < 2 ? 8 : 4) * channels[i + 1], channels[i], 3, 3, name);
+    }
+    real_gamma(file, 128, 4, "decoder.norm_out");
+    real_volume(file, 3, 128, 3, 3, "decoder.conv_out.conv");
+}
+static inline void vae_hunyuanvideo15_encoder(real_file *file) {
+    static const uint64_t channels[] = {128, 256, 512, 1024, 1024};
+    char name[112];
+    uint32_t i, k;
+    real_volume(file, 128, 3, 3, 3, "encoder.conv_in.conv");
+    for (i = 0; i < 5; i++) {
+        for (k = 0; k < 2; k++) {
+            diti_format(name, sizeof name, "encoder.down_blocks.%u.resnets.%u", i, k);
+            hunyuanvideo15_resnet(file, channels[i], name);
+        }
+        diti_format(name, sizeof name, "encoder.down_blocks.%u.downsamplers.0.conv.conv", i);
+        if (i < 4) real_volume(file, channels[i + 1] / (i < 2 ? 4 : 8), channels[i], 3, 3, name);
+    }
+    hunyuanvideo15_middle(file, "encoder");
+    real_gamma(file, 1024, 4, "encoder.norm_out");
+    real_volume(file, 64, 1024, 3, 3, "encoder.conv_out.conv");
+}
+
 /* LTX-Video 0.9.0: norms without weights, but where channels change. */
 static inline void ltx_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
     causal(file, out, in, 3, block, ".conv1.conv");

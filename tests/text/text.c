@@ -665,6 +665,53 @@ static void test_quotes(const diti_env *env) {
     diti_tokenizer_free(qwen);
 }
 
+/* Texts in quotes as HunyuanVideo 1.5's pipeline finds them, and their bytes as transformers' ByT5Tokenizer has them.
+ */
+static void test_byt5(const diti_env *env) {
+    static const char *const quotes[][2] = {
+        {"no quotes", NULL},
+        {"", NULL},
+        {"an \"open one, “another", NULL},
+        {"say \"a\nb\"", NULL},
+        {"a \"b\" “c\" d” \"e", "Text \"b\". Text \"c\" d\". "},
+        {"“a” \"b\" “a”", "Text \"a\". Text \"b\". "},
+        {"\"\"", "Text \"\". "},
+        {"a \"\n\" b\"", "Text \" b\". "},
+        {"its sign says \"Grüße, 4€\" and “营业”, and again \"Grüße, 4€\"", "Text \"Grüße, 4€\". Text \"营业\". "}};
+    static const int32_t whole[] = {37, 119, 198, 191, 385, 123, 0, 37, 1, 0, 0}, cut[] = {37, 119, 198, 1};
+    static const char text[] = "\"tü<color-1>x<pad>\"";
+    dit_source source = DITI_ZERO;
+    diti_package *package = NULL;
+    diti_tokenizer *told = NULL, *plain = NULL;
+    diti_tokens tokens = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    int32_t ids[DITI_COUNT(whole)];
+    uint32_t limit = 0;
+    size_t i;
+    for (i = 0; i < DITI_COUNT(quotes); i++) {
+        char *out = NULL;
+        CHECK(diti_byt5_quotes(env, quotes[i][0], &out, &err) == DIT_OK);
+        CHECK_MESSAGE(quotes[i][1] ? diti_equal(out, quotes[i][1]) : !out, "%s: %s", quotes[i][0], out ? out : "none");
+        diti_free(env, out);
+    }
+    source.path = "tests/fixtures/pipe_hunyuanvideo15";
+    CHECK(diti_package_open(env, &source, &package, &err) == DIT_OK &&
+          diti_tokenizer_load_folder(env, package, "tokenizer_2/", &told, &limit, &err) == DIT_OK && told);
+    CHECK(diti_byt5_create(env, NULL, &plain, &err) == DIT_OK);
+    tokens.ids = ids;
+    tokens.capacity = DITI_COUNT(whole);
+    CHECK(told && diti_tokenizer_encode(told, text, &tokens, &err) == DIT_OK && tokens.count == 9 && !tokens.lost &&
+          !memcmp(ids, whole, sizeof whole));
+    CHECK(plain && diti_tokenizer_encode(plain, "<color-1></s>", &tokens, &err) == DIT_OK && tokens.count == 11 &&
+          ids[0] == 3 + '<' && ids[8] == 3 + '>' && ids[9] == 1 && ids[10] == 1);
+    tokens.capacity = DITI_COUNT(cut);
+    CHECK(told && diti_tokenizer_encode(told, text, &tokens, &err) == DIT_OK && tokens.lost == 5 &&
+          !memcmp(ids, cut, sizeof cut));
+    diti_tokenizer_free(plain);
+    diti_tokenizer_free(told);
+    diti_package_close(package);
+}
+
 /* States by number, from the end, and at the same fractions of another number of layers. */
 static void test_taps(void) {
     static const struct {
@@ -1076,6 +1123,7 @@ int main(void) {
     test_capitals(&env);
     test_chats(&env);
     test_quotes(&env);
+    test_byt5(&env);
     test_taps();
     test_language_gguf(&env);
     test_hostile_words(&env);

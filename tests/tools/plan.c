@@ -1161,6 +1161,7 @@ static const family families[] = {
     {"ltx-2b", published_ltx_2b, vae_ltx, 0, 0.01},
     {"ltx-13b", published_ltx_13b, vae_ltx, 0, 0.01},
     {"hunyuanvideo", published_hunyuanvideo, vae_hunyuanvideo, 256, 0.01},
+    {"hunyuanvideo15", published_hunyuanvideo15, vae_hunyuanvideo15, 256, 0.01},
 };
 
 static bool add_flops(const dit_op_info *op, void *user) {

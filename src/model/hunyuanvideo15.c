@@ -1,0 +1,536 @@
+/* HunyuanVideo 1.5: docs/models.md 3.11.1. Originals:
+   https://github.com/Tencent-Hunyuan/HunyuanVideo-1.5/blob/main/hyvideo/models/transformers/hunyuanvideo_1_5_transformer.py
+   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_hunyuan_video15.py
+
+   FLUX's double blocks alone, modulated by the timestep. The text is what version 1.0's refiner makes of a language
+   model's states, and what ByT5 says of the texts in quotes, which stand behind it in the same places. Rows that count
+   stand at the end of their places, so that what is attended, the text and the video, lies in one piece; no row of the
+   text has a position. */
+#include "model/model.h"
+#include "text/text.h"
+
+#define DITI_HUNYUANVIDEO15_MAX_BLOCKS 256u
+#define DITI_HUNYUANVIDEO15_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_hunyuanvideo15_config {
+    uint32_t blocks, refiners, heads, head_dim, width; /* width: D */
+    uint32_t channels;                                 /* channels of the latent, an element of which is a token */
+    uint32_t text, glyphs, glyph_hidden;               /* columns of the text encoders' outputs; of the projection */
+    uint32_t picture;                                  /* columns of an image encoder's output */
+    uint32_t axes[DITI_HUNYUANVIDEO15_AXES];           /* channels of a head that rotate by frame, y, x */
+    float theta;
+    uint32_t target; /* pixels along the side of a square as large as the frames; 0: unknown */
+    bool flow;       /* MeanFlow: the timestep of the next step is an input, too */
+} diti_hunyuanvideo15_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_hunyuanvideo15_keys[][2] = {
+    {"x_embedder.proj", "img_in.proj"},
+    {"context_embedder.proj_in", "txt_in.input_embedder"},
+    {"context_embedder.time_text_embed.timestep_embedder.linear_1", "txt_in.t_embedder.mlp.0"},
+    {"context_embedder.time_text_embed.timestep_embedder.linear_2", "txt_in.t_embedder.mlp.2"},
+    {"context_embedder.time_text_embed.text_embedder", "txt_in.c_embedder"},
+    {"context_embedder_2.norm", "byt5_in.layernorm"},
+    {"context_embedder_2.linear_1", "byt5_in.fc1"},
+    {"context_embedder_2.linear_2", "byt5_in.fc2"},
+    {"context_embedder_2.linear_3", "byt5_in.fc3"},
+    {"image_embedder.norm_in", "vision_in.proj.0"},
+    {"image_embedder.linear_1", "vision_in.proj.1"},
+    {"image_embedder.linear_2", "vision_in.proj.3"},
+    {"image_embedder.norm_out", "vision_in.proj.4"},
+    {"time_embed.timestep_embedder.linear_1", "time_in.mlp.0"},
+    {"time_embed.timestep_embedder.linear_2", "time_in.mlp.2"},
+    {"time_embed.timestep_embedder_r.linear_1", "time_r_in.mlp.0"},
+    {"time_embed.timestep_embedder_r.linear_2", "time_r_in.mlp.2"},
+    {"cond_type_embed", "cond_type_embedding"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_hunyuanvideo15_block_keys[][2] = {
+    {"norm1.linear", "img_mod.linear"},
+    {"norm1_context.linear", "txt_mod.linear"},
+    {"attn.qkv", "img_attn_qkv"}, /* ComfyUI's files have one matrix, Tencent's three */
+    {"attn.added_qkv", "txt_attn_qkv"},
+    {"attn.to_q", "img_attn_q"},
+    {"attn.to_k", "img_attn_k"},
+    {"attn.to_v", "img_attn_v"},
+    {"attn.add_q_proj", "txt_attn_q"},
+    {"attn.add_k_proj", "txt_attn_k"},
+    {"attn.add_v_proj", "txt_attn_v"},
+    {"attn.norm_q", "img_attn_q_norm"},
+    {"attn.norm_k", "img_attn_k_norm"},
+    {"attn.norm_added_q", "txt_attn_q_norm"},
+    {"attn.norm_added_k", "txt_attn_k_norm"},
+    {"attn.to_out.0", "img_attn_proj"},
+    {"attn.to_add_out", "txt_attn_proj"},
+    {"ff.net.0.proj", "img_mlp.fc1"},
+    {"ff.net.2", "img_mlp.fc2"},
+    {"ff_context.net.0.proj", "txt_mlp.fc1"},
+    {"ff_context.net.2", "txt_mlp.fc2"},
+};
+static const char *const diti_hunyuanvideo15_refiner_keys[][2] = {DITI_REFINER_PAIRS};
+
+static const diti_key_table diti_hunyuanvideo15_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_hunyuanvideo15_block_keys,
+     DITI_COUNT(diti_hunyuanvideo15_block_keys)},
+    {DITI_REFINER, "txt_in.individual_token_refiner.blocks.", diti_hunyuanvideo15_refiner_keys,
+     DITI_COUNT(diti_hunyuanvideo15_refiner_keys)},
+    {NULL, NULL, diti_hunyuanvideo15_keys, DITI_COUNT(diti_hunyuanvideo15_keys)},
+};
+
+/* ---- weights ---- */
+
+#define DITI_HUNYUANVIDEO15_GLYPH_LAYERS 3u
+typedef struct diti_hunyuanvideo15 {
+    diti_transformer base;
+    diti_hunyuanvideo15_config config;
+    diti_refiner refiner;
+    diti_layer glyph_norm;                              /* [glyphs] */
+    diti_layer glyph[DITI_HUNYUANVIDEO15_GLYPH_LAYERS]; /* [glyph_hidden, glyphs], then square, [D, glyph_hidden] */
+    diti_layer picture_norms[2], picture[2];            /* [picture], [D]; [picture, picture], [D, picture] */
+    diti_weight kinds;                                  /* F32 [3, D]: added to text, to glyphs, to a picture's rows */
+    diti_layer patch;                                   /* [D, 2 * channels + 1] */
+    diti_embedder time, next;                           /* [D, 256], [D, D] */
+    diti_double_block *blocks;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [channels, D] */
+    diti_sublayer last;
+} diti_hunyuanvideo15;
+
+static const diti_hunyuanvideo15 *diti_hunyuanvideo15_of(const diti_transformer *transformer) {
+    return (const diti_hunyuanvideo15 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_hunyuanvideo15_check(const diti_loader *loader, const diti_hunyuanvideo15_config *config,
+                                            uint32_t in, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->refiners || !config->width || !config->text || !config->glyphs ||
+        !config->glyph_hidden || !config->picture || !config->channels || !config->head_dim)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a HunyuanVideo 1.5 transformer without %s: the file is incomplete", file,
+                         !config->blocks                            ? "blocks"
+                         : !config->refiners                        ? "blocks that refine the text"
+                         : !config->width || !config->text          ? "context_embedder (txt_in)"
+                         : !config->glyphs || !config->glyph_hidden ? "context_embedder_2 (byt5_in)"
+                         : !config->picture                         ? "image_embedder (vision_in)"
+                         : !config->head_dim                        ? "norms of queries"
+                                                                    : "proj_out (final_layer)");
+    if (in != 2 * config->channels + 1)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a HunyuanVideo 1.5 transformer that takes %u channels and makes %u: only the latent, a "
+                         "picture's and a mask are known; those that enlarge clips (sr) are not supported",
+                         file, (unsigned)in, (unsigned)config->channels);
+    if (config->channels > 128 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+        config->refiners > DITI_MAX_REFINERS || config->blocks > DITI_HUNYUANVIDEO15_MAX_BLOCKS || config->text % 4 ||
+        config->glyphs % 4)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a HunyuanVideo 1.5 transformer of %u + %u blocks, heads of %u in a width of %u, %u and %u "
+            "columns of text and %u channels is out of range",
+            file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+            (unsigned)config->width, (unsigned)config->text, (unsigned)config->glyphs, (unsigned)config->channels);
+    return DIT_OK;
+}
+
+/* Tencent's config.json has "ideal_resolution": "720p" and "ideal_task": "t2v". */
+static void diti_hunyuanvideo15_read_task(diti_settings *settings, diti_hunyuanvideo15_config *config) {
+    const char *size = diti_setting_text(settings, "ideal_resolution", "");
+    const char *key = diti_setting(settings, "task_type") ? "task_type" : "ideal_task";
+    config->target = diti_equal(size, "480p") ? 640 : diti_equal(size, "720p") ? 960 : 0;
+    if (diti_setting(settings, "target_size")) config->target = diti_setting_size(settings, "target_size", 640, 4096);
+    if (!diti_equal(diti_setting_text(settings, key, "t2v"), "t2v"))
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key,
+                             "a model that moves a picture is not supported; use one that makes clips of texts "
+                             "(480p_t2v, 720p_t2v)");
+}
+
+static dit_result diti_hunyuanvideo15_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                           dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_hunyuanvideo15_config, width), "context_embedder.proj_in.weight", 0},
+        {offsetof(diti_hunyuanvideo15_config, text), "context_embedder.proj_in.weight", 1},
+        {offsetof(diti_hunyuanvideo15_config, glyph_hidden), "context_embedder_2.linear_1.weight", 0},
+        {offsetof(diti_hunyuanvideo15_config, glyphs), "context_embedder_2.linear_1.weight", 1},
+        {offsetof(diti_hunyuanvideo15_config, picture), "image_embedder.linear_1.weight", 1},
+        {offsetof(diti_hunyuanvideo15_config, channels), "proj_out.weight", 0},
+        {offsetof(diti_hunyuanvideo15_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_hunyuanvideo15_config *config = &((diti_hunyuanvideo15 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    const diti_stored_tensor *patch = diti_loader_find(loader, "x_embedder.proj.weight");
+    uint64_t in;
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->refiners = diti_loader_count(loader, DITI_REFINER, ".norm1.weight");
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+    config->flow = diti_loader_find(loader, "time_embed.timestep_embedder_r.linear_1.weight") != NULL;
+    in = patch && config->width ? diti_stored_tensor_elements(patch) / config->width : 0;
+    DITI_TRY(diti_hunyuanvideo15_check(loader, config, in < 4096 ? (uint32_t)in : 4096, err));
+    config->heads = config->width / config->head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
+    diti_settings_check_words(&settings, "qk_norm", "rms_norm");
+    diti_hunyuanvideo15_read_task(&settings, config);
+    DITI_TRY(settings.result);
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "HunyuanVideo 1.5", "rope_axes_dim", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_HUNYUANVIDEO15_AXES, config->axes, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_hunyuanvideo15_load_weights(diti_loader *loader, diti_hunyuanvideo15 *model) {
+    const diti_hunyuanvideo15_config *config = &model->config;
+    uint32_t i, width = config->width, hidden = config->glyph_hidden;
+    diti_load_layer(loader, &model->patch, width, 2 * config->channels + 1, 1, "x_embedder.proj");
+    diti_refiner_load(loader, &model->refiner, config->refiners, width, config->text, config->head_dim);
+    diti_load_norm(loader, &model->glyph_norm, config->glyphs, "context_embedder_2.norm");
+    diti_load_layer(loader, &model->glyph[0], hidden, config->glyphs, 1, "context_embedder_2.linear_1");
+    diti_load_layer(loader, &model->glyph[1], hidden, hidden, 1, "context_embedder_2.linear_2");
+    diti_load_layer(loader, &model->glyph[2], width, hidden, 1, "context_embedder_2.linear_3");
+    diti_load_norm(loader, &model->picture_norms[0], config->picture, "image_embedder.norm_in");
+    diti_load_layer(loader, &model->picture[0], config->picture, config->picture, 1, "image_embedder.linear_1");
+    diti_load_layer(loader, &model->picture[1], width, config->picture, 1, "image_embedder.linear_2");
+    diti_load_norm(loader, &model->picture_norms[1], width, "image_embedder.norm_out");
+    diti_load_vector(loader, &model->kinds, 3, width, "cond_type_embed.weight");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_embed.timestep_embedder");
+    if (config->flow) diti_load_embedder(loader, &model->next, width, width, 256, "time_embed.timestep_embedder_r");
+    for (i = 0; i < config->blocks; i++)
+        diti_double_block_load(loader, &model->blocks[i], i, width, config->head_dim, true);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
+    diti_load_layer(loader, &model->proj_out, config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+/* ---- how its language model is asked (docs/models.md 5.5): Python joins the lines with the blanks before them ---- */
+
+#define DITI_HUNYUANVIDEO15_LINE "        "
+#define DITI_HUNYUANVIDEO15_VIDEO                                                                                      \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "You are a helpful assistant. Describe the video by detailing the following aspects: " DITI_HUNYUANVIDEO15_LINE    \
+    "1. The main content and theme of the video. " DITI_HUNYUANVIDEO15_LINE                                            \
+    "2. The color, shape, size, texture, quantity, text, and spatial relationships of the "                            \
+    "objects. " DITI_HUNYUANVIDEO15_LINE                                                                               \
+    "3. Actions, events, behaviors temporal relationships, physical movement changes of the "                          \
+    "objects. " DITI_HUNYUANVIDEO15_LINE                                                                               \
+    "4. background environment, light, style and atmosphere. " DITI_HUNYUANVIDEO15_LINE                                \
+    "5. camera angles, movements, and transitions used in the video.<|im_end|>\n" DITI_CHAT_USER
+
+static const diti_chat diti_hunyuanvideo15_chats[] = {
+    {"HunyuanVideo15Pipeline",
+     DITI_HUNYUANVIDEO15_VIDEO,
+     DITI_CHAT_ANSWER,
+     NULL,
+     DITI_HUNYUANVIDEO15_VIDEO,
+     " ",
+     1000,
+     false,
+     0,
+     {1, 0, {-3}, false},
+     0},
+    DITI_CHATS_END,
+};
+
+static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
+    const diti_hunyuanvideo15_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    bool large = config->target > 800;
+    traits->variant = !config->target ? "1.5" : large ? "720p" : "480p";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 1;
+    traits->default_size = large ? 45 : 30;
+    traits->default_columns = large ? 80 : 53;
+    traits->default_frames = 31;
+    traits->default_fps = 24;
+    traits->text_tokens = 1000;
+    traits->text_unit = 1;
+    traits->text_columns = config->text;
+    traits->text2_tokens = 256;
+    traits->text2_columns = config->glyphs;
+    traits->chat = &diti_hunyuanvideo15_chats[0];
+    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->encoders[1] = DITI_ENCODER_BYT5;
+    traits->scheduler = large ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":9.0}"
+                              : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 6;
+    traits->attends_padding = traits->masks_padding = true;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_hunyuanvideo15_load(diti_component *component, diti_loader *loader) {
+    diti_hunyuanvideo15 *model = (diti_hunyuanvideo15 *)(void *)component;
+    model->blocks =
+        (diti_double_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_hunyuanvideo15_load_weights(loader, model);
+    diti_hunyuanvideo15_set_traits(model);
+}
+
+/* ---- once per clip: everything that does not depend on the latent ---- */
+
+typedef struct diti_hunyuanvideo15_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids, next;           /* inputs F32 [steps, 256]: of this step, of the one behind it */
+    diti_tensor cosines, sines;            /* inputs F32 [text + video tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines;  /* tables of the rows at hand */
+    diti_text_order order;
+    diti_tensor places; /* input U32 [1, prompts * (text + glyph tokens)]: rows of the text, then of the glyphs; 0:
+                           there are no glyphs */
+    diti_tensor glyphs; /* F32 [prompts * text2 tokens, D] */
+    diti_refiner_state refiner;
+    diti_joint_modulation modulation;
+} diti_hunyuanvideo15_state;
+
+static diti_hunyuanvideo15_state *diti_hunyuanvideo15_state_of(const diti_step_desc *step) {
+    return (diti_hunyuanvideo15_state *)step->family;
+}
+
+/* F32 [rows, 12D] of blocks, of the last norm [rows, 2D]. */
+static diti_tensor diti_hunyuanvideo15_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    if (index < p->model->traits.layers) return diti_stream_modulation(p, active, model->blocks, NULL, index);
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+}
+
+/* Row number `kind` of the embedding of kinds: F32 [1, D]. */
+static diti_tensor diti_hunyuanvideo15_kind(const diti_pass *p, uint32_t kind) {
+    diti_tensor table = diti_tensor_weight(p->graph, &diti_hunyuanvideo15_of(p->model)->kinds, 0);
+    return diti_tensor_view(p->graph, table, kind, 1, 0, p->width);
+}
+
+/* The quoted texts as blocks read them, from what ByT5 says: F32 [prompts * text2 tokens, D]. */
+static diti_tensor diti_hunyuanvideo15_glyphs(const diti_pass *p) {
+    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->step->text2), i;
+    diti_tensor x = diti_tensor_view(graph, p->step->text2, 0, rows, 0, model->config.glyphs);
+    diti_norm_desc norm = DITI_ZERO;
+    norm.weight = &model->glyph_norm.weight;
+    norm.bias = &model->glyph_norm.bias;
+    norm.eps = 1e-5f;
+    norm.name = "glyph_norm";
+    x = diti_norm(graph, x, &norm);
+    for (i = 0; i + 1 < DITI_HUNYUANVIDEO15_GLYPH_LAYERS; i++)
+        x = diti_layer_run(graph, x, &model->glyph[i], DITI_ACTIVATION_GELU_ERF, "glyph_in");
+    x = diti_layer_f32(graph, x, &model->glyph[i], DITI_ACTIVATION_NONE, 0, "glyphs");
+    return diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 1), 0, "glyphs");
+}
+
+static void diti_hunyuanvideo15_prepare(diti_pass *p) {
+    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
+    const diti_hunyuanvideo15_config *config = &model->config;
+    diti_step_desc *step = p->step;
+    diti_graph *graph = p->graph;
+    diti_token_grid grid = diti_transformer_grid(p->model, step);
+    uint32_t texts = step->text_tokens + step->text2_tokens;
+    uint32_t tokens = texts + grid.frames * grid.rows * grid.columns;
+    diti_tensor time;
+    diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(step);
+    step->behind_text = step->text2_tokens;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    if (config->flow) {
+        state->next = diti_tensor_input(graph, DITI_F32, step->steps, 256, "next timesteps");
+        time = diti_add_rows(graph, time, diti_embed(graph, &model->next, state->next, 0), 0, "next_time");
+    }
+    state->modulation.shared = true;
+    state->modulation.active = diti_joint_condition(graph, time, 0, 1);
+    diti_joint_prepare(p, &state->modulation, (uint64_t)(12 * config->blocks + 2) * config->width,
+                       diti_hunyuanvideo15_modulation);
+    diti_refiner_prepare(p, &model->refiner, &state->order, state->sinusoids, &state->refiner);
+    if (!step->text2_tokens) return;
+    state->places = diti_tensor_input(graph, DITI_U32, 1, step->text_batch * texts, "places of text");
+    state->glyphs = diti_hunyuanvideo15_glyphs(p);
+}
+
+/* ---- inputs ---- */
+
+/* Text stands at the origin, so that nothing rotates; angles are float32, as the original rounds them. */
+static void diti_hunyuanvideo15_turn(const diti_hunyuanvideo15_config *config, const diti_token_grid *grid,
+                                     uint32_t texts, float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, plane = grid->rows * grid->columns, token, axis, i;
+    for (token = 0; token < texts + grid->frames * plane; token++) {
+        uint32_t place = token < texts ? 0 : token - texts, at = 0, position[DITI_HUNYUANVIDEO15_AXES];
+        position[0] = place / plane;
+        position[1] = place % plane / grid->columns;
+        position[2] = place % grid->columns;
+        for (axis = 0; axis < DITI_HUNYUANVIDEO15_AXES; axis++) {
+            for (i = 0; i < config->axes[axis] / 2; i++, at++) {
+                float exponent = (float)(2 * i) / (float)config->axes[axis];
+                float angle = (float)position[axis] * (1.0f / powf(config->theta, exponent));
+                cosines[(size_t)token * half + at] = cosf(angle);
+                sines[(size_t)token * half + at] = sinf(angle);
+            }
+        }
+    }
+}
+
+static dit_result diti_hunyuanvideo15_write_turn(const diti_hunyuanvideo15 *model, diti_plan *plan,
+                                                 const diti_step_desc *step, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
+    diti_token_grid grid = diti_transformer_grid(&model->base, step);
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    diti_hunyuanvideo15_turn(&model->config, &grid, step->text_tokens + step->text2_tokens, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* A prompt's place: rows of none, its glyphs, its text; and the keys of its items. */
+static dit_result diti_hunyuanvideo15_write_places(const diti_hunyuanvideo15 *model, diti_plan *plan,
+                                                   const diti_step_desc *step, uint32_t image, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
+    uint32_t prompts = step->text_batch, texts = step->text_tokens, both = texts + step->text2_tokens;
+    uint32_t items = step->branches * step->batch, most = model->base.traits.text2_tokens, i, k;
+    size_t count = (size_t)prompts * both, words = (size_t)items * DITI_ITEM_WORDS;
+    uint32_t *places = (uint32_t *)diti_alloc_zero(env, (count + words) * sizeof *places), *keys;
+    dit_result result;
+    if (!places) return diti_fail_memory(err, "the text's rows");
+    keys = places + count;
+    for (i = 0; i < items; i++) {
+        uint32_t prompt = i / (items / prompts), length = diti_text_order_length(step, prompt, 1);
+        uint32_t glyphs = step->text2_lengths ? step->text2_lengths[prompt] : step->text2_tokens;
+        uint32_t pad = both - length - glyphs, *place = places + (size_t)prompt * both;
+        for (k = 0; k < pad; k++) place[k] = prompts * (texts + most); /* zeros */
+        for (k = 0; k < glyphs; k++) place[pad + k] = prompts * texts + prompt * most + k;
+        for (k = 0; k < length; k++) place[pad + glyphs + k] = (prompt + 1) * texts - length + k;
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = both - pad + image;
+    }
+    result = diti_plan_write(plan, state->places, places, count * sizeof *places, err);
+    if (result >= 0 && state->order.keys)
+        result = diti_plan_write(plan, state->order.keys, keys, words * sizeof *keys, err);
+    diti_free(env, places);
+    return result;
+}
+
+/* The next steps' timesteps, and 0 behind the last. */
+static dit_result diti_hunyuanvideo15_write_next(diti_plan *plan, const diti_step_desc *step, const float *timesteps,
+                                                 dit_error *err) {
+    const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
+    const diti_env *env = &plan->device->env;
+    float *next = (float *)diti_alloc_zero(env, (size_t)step->steps * sizeof *next);
+    dit_result result;
+    if (!next) return diti_fail_memory(err, "the timesteps");
+    memcpy(next, timesteps + 1, (size_t)(step->steps - 1) * sizeof *next);
+    result = diti_write_sinusoids(plan, state->next, next, step->steps, 0, err);
+    diti_free(env, next);
+    return result;
+}
+
+static dit_result diti_hunyuanvideo15_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                                   const diti_step_desc *step, const float *timesteps, dit_error *err) {
+    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(transformer);
+    const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
+    uint32_t image = grid.frames * grid.rows * grid.columns;
+    DITI_TRY(diti_hunyuanvideo15_write_turn(model, plan, step, err));
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, image, err));
+    if (state->places) DITI_TRY(diti_hunyuanvideo15_write_places(model, plan, step, image, err));
+    if (state->next) DITI_TRY(diti_hunyuanvideo15_write_next(plan, step, timesteps, err));
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_hunyuanvideo15_begin(diti_pass *p) {
+    diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(p->step);
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_joint_begin(p, &state->modulation);
+}
+
+/* The text as blocks read it: F32 [prompts * (text + glyph tokens), D], padding in front. */
+static diti_tensor diti_hunyuanvideo15_text(const diti_pass *p) {
+    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
+    const diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(p->step);
+    diti_graph *graph = p->graph;
+    diti_tensor x = diti_refiner_run(p, &model->refiner, &state->order, &state->refiner), all;
+    uint32_t rows = diti_tensor_rows(graph, x), glyphs = state->places ? diti_tensor_rows(graph, state->glyphs) : 0;
+    if (!state->places) return diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 0), x, "kind");
+    all = diti_tensor_new(graph, DITI_F32, rows + glyphs, p->width, "text and glyphs");
+    diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 0), diti_tensor_view(graph, all, 0, rows, 0, p->width), "kind");
+    diti_copy(graph, state->glyphs, diti_tensor_view(graph, all, rows, glyphs, 0, p->width), "glyphs");
+    return diti_gather_tensor(graph, all, state->places, "places of text");
+}
+
+static diti_tensor diti_hunyuanvideo15_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_hunyuanvideo15_text(p), &diti_hunyuanvideo15_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + video), D] is changed in place. */
+static diti_tensor diti_hunyuanvideo15_run_block(diti_pass *p, diti_tensor x) {
+    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
+    const diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_hunyuanvideo15_modulation);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->keys = diti_text_order_keys(p, &state->order);
+    diti_stream_block_run(p, model->blocks, NULL, x);
+    return x;
+}
+
+static diti_tensor diti_hunyuanvideo15_final(diti_pass *p, diti_tensor x) {
+    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
+    p->modulation.rows = diti_joint_modulation_rows(p, &diti_hunyuanvideo15_state_of(p->step)->modulation,
+                                                    p->model->traits.layers, diti_hunyuanvideo15_modulation);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_HUNYUANVIDEO15_REPOSITORY "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v"
+static const diti_place diti_hunyuanvideo15_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_HUNYUANVIDEO15_REPOSITORY ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_HUNYUANVIDEO15_REPOSITORY ": text_encoder/"},
+    {"", DIT_ROLE_TEXT_2, DITI_HUNYUANVIDEO15_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANVIDEO15_REPOSITORY ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_HUNYUANVIDEO15_REPOSITORY ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANVIDEO15_REPOSITORY ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_hunyuanvideo15_family(void) {
+    static const diti_family family = {
+        "hunyuanvideo15",
+        "HunyuanVideo 1.5",
+        {"HunyuanVideo15Transformer3DModel HunyuanVideo_1_5_DiffusionTransformer",
+         NULL,
+         {"cond_type_embed.weight", "context_embedder_2.norm.weight", "image_embedder.norm_in.weight", NULL},
+         {"cond_type_embedding.weight", "byt5_in.layernorm.weight", "vision_in.proj.0.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_hunyuanvideo15), diti_hunyuanvideo15_read, diti_hunyuanvideo15_load,
+         NULL},
+        diti_hunyuanvideo15_names,
+        {32, 1.03682f, 0, true},
+        NULL,
+        {"Qwen2.5-VL", "ByT5", NULL},
+        diti_hunyuanvideo15_chats,
+        diti_hunyuanvideo15_places,
+        sizeof(diti_hunyuanvideo15_state),
+        diti_hunyuanvideo15_prepare,
+        diti_hunyuanvideo15_begin,
+        diti_hunyuanvideo15_embed,
+        diti_hunyuanvideo15_run_block,
+        diti_hunyuanvideo15_final,
+        diti_hunyuanvideo15_write_inputs};
+    return &family;
+}
