@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-/* ByT5 (docs/models.md 6.6): a token is a byte of UTF-8, behind three that stand for padding, the end and what is
+/* ByT5 (docs/models.md 6.7): a token is a byte of UTF-8, behind three that stand for padding, the end and what is
    unknown. There is no vocabulary; tokenizer_config.json may name pieces of text that are tokens of their own. */
 
 #define DITI_BYT5_FIRST 3
