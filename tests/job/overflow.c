@@ -56,6 +56,13 @@ static const edit flux2[] = {
     {TRANSFORMER, "single_transformer_blocks.1.attn.to_out", DOWN, 0},
     {NULL, NULL, 0, 0},
 };
+static const edit ideogram4[] = {
+    {TRANSFORMER, "attention.to_v", UP, 0},
+    {TRANSFORMER, "attention.to_out.0", DOWN, 0},
+    {TRANSFORMER, "feed_forward.w3", UP, 0},
+    {TRANSFORMER, "feed_forward.w2", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
 static const edit lumina2[] = {
     {TRANSFORMER, "attn.to_v", UP, 0},
     {TRANSFORMER, "attn.to_out.0", DOWN, 0},
@@ -87,12 +94,14 @@ static const family families[] = {
     {"FLUX.2 klein", PIPELINE("pipe_flux2_klein"), flux2},
     {"Lumina-Image 2", "{\"_class_name\": \"Lumina2Pipeline\"}", "", FIXTURES "lumina2", FIXTURES "pipe_zimage/vae",
      lumina2},
+    {"Ideogram 4", NULL, FIXTURES "pipe_ideogram4", FIXTURES "pipe_ideogram4/transformer",
+     FIXTURES "pipe_flux2_klein/vae", ideogram4}, /* both transformers are scaled */
 };
 
 static dit_result open_member(const char *name, dit_source *out, void *user) {
     const family *f = (const family *)user;
     const char *rest = strchr(name, '/');
-    bool weights = !strncmp(name, "transformer/", 12) && diti_ends_with(name, ".safetensors");
+    bool weights = strstr(name, "transformer/") && diti_ends_with(name, ".safetensors");
     char path[256];
     if (f->index && !strcmp(name, "model_index.json")) {
         out->data = f->index;
