@@ -222,7 +222,7 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
     for (i = 0; i < DITI_TEXTS; i++) lengths[i] = model->texts[i].tokens;
     for (i = 0; i < DITI_ENCODERS && (!model->fixed_text || diti_encoders_mask(model)); i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        if (encoder->tokens)
+        if (encoder->tokens && encoder->text != DITI_TEXT_POOLED)
             lengths[encoder->text] = diti_encoder_rows(encoder, tokens[i].lengths[0], 0) - encoder->dropped;
     }
 }

@@ -151,7 +151,9 @@ static void diti_encoders_guess_texts(dit_model *model) {
     if (diti_kind_is_decoder(first->kind)) {
         texts[DITI_TEXT_FIRST].tokens = first->chat->tokens;
         texts[DITI_TEXT_FIRST].columns = diti_encoder_get_traits(first)->columns;
-        model->fixed_text = first->chat->padded;
+        texts[DITI_TEXT_POOLED].tokens = l != NULL;
+        texts[DITI_TEXT_POOLED].columns = l ? diti_encoder_get_traits(l)->columns : 0;
+        model->fixed_text = l || first->chat->padded;
         return;
     }
     model->fixed_text = bert || l || g;
@@ -352,5 +354,8 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const 
 
 /* Padding is left out where the transformer masks it, or, of encoders alone, where the first one can. */
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
-    return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
+    const diti_encoder *first = &model->encoders[0];
+    if (model->transformer) return model->transformer->traits.masks_padding;
+    return first->kind == DITI_ENCODER_BERT ||
+           (diti_kind_is_decoder(first->kind) && model->texts[DITI_TEXT_POOLED].tokens);
 }

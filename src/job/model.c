@@ -218,7 +218,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     if (result >= 0 && part.checkpoint && want.kind == DITI_ENCODER_NONE) {
         encoder->kind = diti_encoder_kind_of(part.checkpoint, part.prefix);
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* T5 tells what is missing */
-        if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
+        if (encoder->kind == DITI_ENCODER_CLIP_L && index && !diti_kind_is_decoder(model->encoders[0].kind))
+            encoder->kind = DITI_ENCODER_CLIP_G;
     }
     if (result >= 0 && part.checkpoint && (want.kind == DITI_ENCODER_T5 || want.kind == DITI_ENCODER_BYT5) &&
         diti_encoder_kind_of(part.checkpoint, part.prefix) != DITI_ENCODER_T5)

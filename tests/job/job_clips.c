@@ -540,6 +540,29 @@ static uint32_t encode_alone(folder *index, const dit_component *parts, uint32_t
     return rows;
 }
 
+/* The clip of a blob that a model makes of a prompt: the whole one, or its encoders without a transformer. */
+static void check_blob(const dit_model *encodes, const dit_job_desc *whole, const char *prompt, const uint8_t *wanted,
+                       const char *what) {
+    enum { CLIP = 9 };
+    static uint8_t got[CLIP * PIXELS * 4];
+    dit_job_desc desc = *whole;
+    dit_error err = {0};
+    dit_job *job = NULL;
+    size_t size = 0;
+    void *blob;
+    CHECK_MESSAGE(dit_encode_prompt(context, encodes, prompt, NULL, &size, &err) == DIT_OK, "%s", err.message);
+    blob = malloc(size ? size : 1);
+    CHECK_MESSAGE(dit_encode_prompt(context, encodes, prompt, blob, &size, &err) == DIT_OK, "%s", err.message);
+    desc.prompt = NULL;
+    desc.conditioning = blob, desc.conditioning_size = size;
+    if (CHECK_MESSAGE(run(&job, &desc), "a job takes the blob of %s", what)) {
+        CHECK(read_all(job, 0, got, CLIP));
+        CHECK_MESSAGE(!memcmp(got, wanted, sizeof got), "a prompt and its blob of %s make different clips", what);
+    }
+    dit_job_destroy(job);
+    free(blob);
+}
+
 /* A prompt becomes the clip that its two encoders' results become, whatever the prompt before it was. */
 static void test_hunyuanvideo(void) {
     enum { COLUMNS = 40, POOLED = 24, CLIP = 9 };
@@ -554,7 +577,7 @@ static void test_hunyuanvideo(void) {
     dit_component parts[7];
     dit_model_desc md = {0};
     dit_job_desc desc = {0};
-    dit_model *model = NULL;
+    dit_model *model = NULL, *encodes = NULL;
     dit_tensor inputs[2];
     dit_error err = {0};
     dit_job *job = NULL;
@@ -592,6 +615,11 @@ static void test_hunyuanvideo(void) {
         CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK && dit_job_wait(job, UINT64_MAX) == DIT_OK, "%s",
                       err.message);
         CHECK(read_all(job, 0, asked, CLIP) && memcmp(asked, other, sizeof asked));
+        check_blob(model, &desc, first, asked, "the model");
+        md.component_count = 4;
+        if (CHECK_MESSAGE(dit_model_load(context, &md, &encodes, &err) == DIT_OK, "%s", err.message))
+            check_blob(encodes, &desc, first, asked, "the encoders alone");
+        dit_model_destroy(encodes);
         inputs[0].name = "prompt_embeds", inputs[0].rank = 3, inputs[0].shape[1] = length, inputs[0].shape[2] = COLUMNS;
         inputs[1].name = "pooled_prompt_embeds", inputs[1].rank = 2, inputs[1].shape[1] = POOLED;
         inputs[0].data = rows, inputs[1].data = pooled;
