@@ -1,7 +1,7 @@
 #include "vae/vae.h"
 
-/* AutoencoderKLLTXVideo 0.9.0, 0.9.1 and 0.9.5 (docs/models.md 4.9). The decoder is not causal, and may be told how
-   much noise its latent has. */
+/* AutoencoderKLLTXVideo 0.9.0, 0.9.1 and 0.9.5, and AutoencoderKLLTX2Video (docs/models.md 4.9). The decoder is not
+   causal, and may be told how much noise its latent has. */
 
 typedef struct diti_ltx_vae_resnet {
     diti_layer conv1, conv2, shortcut, norm3;
@@ -18,7 +18,7 @@ typedef struct diti_ltx_vae_level {
     uint32_t count;
     bool changes;
     diti_layer resample;
-    uint32_t time_step, side_step; /* the encoder's strides */
+    uint32_t time_step, side_step; /* strides */
     bool strided;                  /* the encoder's convolution has them; else blocks become channels */
     bool adds;                     /* the decoder's x itself is added, so spread */
     diti_ltx_vae_time time;
@@ -143,7 +143,8 @@ static bool diti_ltx_vae_is_original(diti_loader *loader) {
 }
 
 static bool diti_ltx_vae_is(diti_loader *loader, const diti_json *config) {
-    return diti_equal(diti_json_string(config, "_class_name", ""), "AutoencoderKLLTXVideo") ||
+    const char *name = diti_json_string(config, "_class_name", "");
+    return diti_equal(name, "AutoencoderKLLTXVideo") || diti_equal(name, "AutoencoderKLLTX2Video") ||
            diti_ltx_vae_is_original(loader) ||
            (diti_loader_find(loader, "decoder.up_blocks.0.resnets.0.conv1.conv.weight") &&
             !diti_loader_find(loader, "decoder.up_blocks.0.resnets.0.norm1.weight") &&
@@ -191,6 +192,11 @@ static void diti_ltx_vae_load_time(diti_loader *loader, diti_ltx_vae_time *out, 
     diti_load_layer(loader, &out->second, size, size, 1, full);
 }
 
+/* Elements of a block that becomes channels, or that channels become. */
+static uint32_t diti_ltx_vae_volume(const diti_ltx_vae_level *level) {
+    return level->time_step * level->side_step * level->side_step;
+}
+
 /* In the scope of the level. */
 static uint32_t diti_ltx_vae_load_level(diti_loader *loader, diti_ltx_vae_level *level, uint32_t channels,
                                         bool decoder) {
@@ -202,7 +208,7 @@ static uint32_t diti_ltx_vae_load_level(diti_loader *loader, diti_ltx_vae_level 
     if (decoder && level->changes) channels = diti_ltx_vae_load_resnet(loader, &level->change, channels, "conv_in");
     if (decoder && diti_ltx_vae_has(loader, "%s.conv.weight", sampler)) {
         rows = diti_video_load_conv(loader, &level->resample, channels, sampler);
-        channels = rows / 8;
+        channels = rows / diti_ltx_vae_volume(level);
     }
     level->count = diti_loader_count(loader, "resnets.", ".conv1.conv.weight");
     if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
@@ -219,7 +225,7 @@ static uint32_t diti_ltx_vae_load_level(diti_loader *loader, diti_ltx_vae_level 
     if (decoder || !diti_loader_find(loader, "downsamplers.0.conv.bias")) {
         if (!decoder && diti_loader_find(loader, "downsamplers.0.conv.conv.weight")) {
             rows = diti_video_load_conv(loader, &level->resample, channels, "downsamplers.0.conv");
-            channels = rows * level->time_step * level->side_step * level->side_step;
+            channels = rows * diti_ltx_vae_volume(level);
         }
         return channels;
     }
@@ -263,6 +269,11 @@ static void diti_ltx_vae_load(diti_vae *vae, diti_loader *loader) {
 
 /* Numbers that the file holds, of which config.json knows nothing. */
 
+static void diti_ltx_vae_set_strides(diti_ltx_vae_level *level, uint32_t volume) {
+    level->side_step = volume >= 4 ? 2 : 1;
+    level->time_step = volume == 4 ? 1 : 2;
+}
+
 /* Strides of an encoder's level that makes blocks to channels: its layer makes as many times fewer channels. */
 static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index, uint32_t count) {
     char name[96];
@@ -275,11 +286,21 @@ static void diti_ltx_vae_find_strides(diti_loader *loader, diti_ltx_vae_level *l
         diti_format(name, sizeof name, "encoder.mid_block.resnets.0.conv1.conv.weight");
     next = diti_loader_dimension(loader, name, 1);
     volume = rows ? next / rows : 8;
-    level->side_step = volume >= 4 ? 2 : 1;
-    level->time_step = volume == 4 ? 1 : 2;
+    diti_ltx_vae_set_strides(level, volume);
 }
 
-/* Levels, with room for the middle; strides of the encoder's. */
+/* Strides of a decoder's level: its layer makes as many times more channels than the level's resnets have. */
+static void diti_ltx_vae_find_up(diti_loader *loader, diti_ltx_vae_level *level, uint32_t index) {
+    char name[96];
+    uint32_t rows, channels;
+    diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.conv.conv.weight", (unsigned)index);
+    rows = diti_loader_dimension(loader, name, 0);
+    diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.0.conv1.conv.weight", (unsigned)index);
+    channels = diti_loader_dimension(loader, name, 1);
+    diti_ltx_vae_set_strides(level, rows && channels ? rows / channels : 8);
+}
+
+/* Levels, with room for the middle, and their strides. */
 static bool diti_ltx_vae_make_levels(diti_vae *vae, diti_loader *loader, diti_ltx_vae_half *half, bool decoder,
                                      const diti_json *kinds) {
     uint32_t i, count = diti_loader_count(loader, decoder ? "decoder.up_blocks." : "encoder.down_blocks.",
@@ -292,8 +313,11 @@ static bool diti_ltx_vae_make_levels(diti_vae *vae, diti_loader *loader, diti_lt
     half->present = true;
     for (i = 0; i < count; i++, kind = kind ? kind->next : NULL) {
         const char *text = kind && kind->kind == DITI_JSON_STRING ? kind->text : "";
-        half->levels[i].time_step = diti_equal(text, "spatial") ? 1 : 2;
-        half->levels[i].side_step = diti_equal(text, "temporal") ? 1 : 2;
+        if (!decoder) {
+            half->levels[i].time_step = diti_equal(text, "spatial") ? 1 : 2;
+            half->levels[i].side_step = diti_equal(text, "temporal") ? 1 : 2;
+        }
+        if (decoder) diti_ltx_vae_find_up(loader, &half->levels[i + 1], i);
         if (!decoder && !kinds) diti_ltx_vae_find_strides(loader, &half->levels[i], i, count);
     }
     return true;
@@ -362,8 +386,8 @@ static dit_result diti_ltx_vae_finish(diti_vae *vae, const diti_json *config, di
     vae->frame_factor = 1;
     for (i = 0; i < half->level_count; i++) {
         if (!half->levels[i].resample.weight.part_count) continue;
-        vae->traits.factor *= own->decoder.present ? 2 : half->levels[i].side_step;
-        vae->frame_factor *= own->decoder.present ? 2 : half->levels[i].time_step;
+        vae->traits.factor *= half->levels[i].side_step;
+        vae->frame_factor *= half->levels[i].time_step;
     }
     vae->tiles_clip = !diti_ltx_vae_noise_plane(vae, &one, 0); /* noise is drawn for the whole clip */
     return DIT_OK;
@@ -395,7 +419,7 @@ DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_v
         const diti_ltx_vae_level *level = &half->levels[i];
         if (level->changes) seen += diti_ltx_vae_noises(&level->change);
         if (index < seen) return area;
-        if (level->resample.weight.part_count) area *= 4;
+        if (level->resample.weight.part_count) area *= level->side_step * level->side_step;
         for (k = 0; k < level->count; k++) seen += diti_ltx_vae_noises(&level->resnets[k]);
         if (index < seen) return area;
     }
@@ -508,19 +532,20 @@ static diti_block_desc diti_ltx_vae_block(const diti_video *size, uint32_t time,
    repeated. */
 static diti_tensor diti_ltx_vae_up(diti_vae_clip *clip, diti_video *size, diti_tensor x,
                                    const diti_ltx_vae_level *level) {
-    uint32_t channels = diti_tensor_columns(clip->graph, x), columns = level->resample.weight.rows / 8;
+    uint32_t channels = diti_tensor_columns(clip->graph, x), volume = diti_ltx_vae_volume(level),
+             columns = level->resample.weight.rows / volume;
     diti_tensor h = diti_ltx_vae_conv(clip, size, x, &level->resample, NULL, "vae_upsample");
-    diti_block_desc block = diti_ltx_vae_block(size, 2, 2, columns);
-    block.first = 1;
+    diti_block_desc block = diti_ltx_vae_block(size, level->time_step, level->side_step, columns);
+    block.first = level->time_step - 1;
     h = diti_spread_frames(clip->graph, h, &block);
     if (level->adds) {
-        block.modulus = channels / 8;
+        block.modulus = channels / volume;
         block.more = h;
         h = diti_spread_frames(clip->graph, x, &block);
     }
-    size->frames = 2 * size->frames - 1;
-    size->height *= 2;
-    size->width *= 2;
+    size->frames = level->time_step * size->frames - block.first;
+    size->height *= level->side_step;
+    size->width *= level->side_step;
     return h;
 }
 
@@ -546,7 +571,7 @@ static diti_tensor diti_ltx_vae_down(diti_vae_clip *clip, diti_video *size, diti
         x = in.all;
         size->frames++;
     }
-    block_size = level->time_step * level->side_step * level->side_step;
+    block_size = diti_ltx_vae_volume(level);
     block = diti_ltx_vae_block(size, level->time_step, level->side_step, block_size * level->resample.weight.rows);
     block.more = diti_gather_frames(clip->graph,
                                     diti_ltx_vae_conv(clip, size, x, &level->resample, NULL, "vae_downsample"), &block);
