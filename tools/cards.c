@@ -42,6 +42,44 @@ static void gemma2_2b(real_file *file) {
     static const real_decoder_shape shape = {"model.", 256000, 2304, 9216, 26, 8, 4, 256, false, false, true};
     real_decoder(file, &shape);
 }
+static void gemma3_12b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 262208, 3840, 15360, 48, 16, 8, 256, true, false, true};
+    real_decoder(file, &shape);
+}
+
+/* LTX-2's connectors (docs/models.md 5.10). */
+static void connector(real_file *file, const char *name, uint64_t width, uint32_t blocks, bool gated) {
+    static const char *const layers[] = {"to_q", "to_k", "to_v", "to_out.0", "to_gate_logits"};
+    char full[112];
+    uint32_t i, k;
+    diti_format(full, sizeof full, "%s_connector.learnable_registers", name);
+    real_table(file, 128, width, full, full, 0);
+    for (i = 0; i < blocks; i++) {
+        for (k = 0; k < (gated ? 5u : 4u); k++) {
+            diti_format(full, sizeof full, "%s_connector.transformer_blocks.%u.attn1.%s", name, i, layers[k]);
+            real_layer(file, k == 4 ? 32 : width, width, full, full, 0);
+        }
+        for (k = 0; k < 2; k++) {
+            diti_format(full, sizeof full, "%s_connector.transformer_blocks.%u.attn1.norm_%c", name, i, "qk"[k]);
+            real_norm(file, width, false, full, full, 0);
+        }
+        for (k = 0; k < 2; k++) {
+            diti_format(full, sizeof full, "%s_connector.transformer_blocks.%u.ff.net.%s", name, i, k ? "2" : "0.proj");
+            real_layer(file, k ? width : 4 * width, k ? 4 * width : width, full, full, 0);
+        }
+    }
+}
+static void connectors2(real_file *file) {
+    real_matrix(file, 3840, 49 * 3840, "text_proj_in", "text_proj_in", 0);
+    connector(file, "video", 3840, 2, false);
+    connector(file, "audio", 3840, 2, false);
+}
+static void connectors23(real_file *file) {
+    real_layer(file, 4096, 49 * 3840, "video_text_proj_in", "video_text_proj_in", 0);
+    real_layer(file, 2048, 49 * 3840, "audio_text_proj_in", "audio_text_proj_in", 0);
+    connector(file, "video", 4096, 8, true);
+    connector(file, "audio", 2048, 8, true);
+}
 static void umt5_xxl(real_file *file) { real_t5(file, 256384, 4096, 10240, 24, 64); }
 static void qwen3_17b(real_file *file) {
     static const real_decoder_shape shape = {"model.", 151936, 2048, 6144, 28, 16, 8, 128, true, false, false};
@@ -387,6 +425,8 @@ static const model models[] = {
      true,
      COGVIDEOX_SCHEDULER "1.0}"},
     {"ltx-video-2b", "LTX-Video 2B", published_ltx_2b, {published_t5_xxl}, vae_ltx, 704, 512, 161, 50, 0, true, NULL},
+    {"ltx-2", "LTX-2", published_ltx2, {gemma3_12b, connectors2}, vae_ltx2, 768, 512, 121, 30, 0, true, NULL},
+    {"ltx-2.3", "LTX-2.3", published_ltx23, {gemma3_12b, connectors23}, vae_ltx23, 768, 512, 121, 30, 0, true, NULL},
     {"hunyuanvideo",
      "HunyuanVideo",
      published_hunyuanvideo,
@@ -776,10 +816,11 @@ static void put_previews(bytes *out) {
         one.steps = 2;
         for (i = 0; i < 3; i++) {
             files f;
-            if (i == 1 && (one.vae == vae_wan || one.vae == vae_wan_whole || one.vae == vae_wan22 ||
-                           one.vae == vae_qwenimage21 || one.vae == real_dcae || one.vae == vae_cogvideox ||
-                           one.vae == vae_hunyuanvideo || one.vae == vae_hunyuanvideo15 || one.vae == vae_ltx ||
-                           one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
+            if (i == 1 &&
+                (one.vae == vae_wan || one.vae == vae_wan_whole || one.vae == vae_wan22 || one.vae == vae_qwenimage21 ||
+                 one.vae == real_dcae || one.vae == vae_cogvideox || one.vae == vae_hunyuanvideo ||
+                 one.vae == vae_hunyuanvideo15 || one.vae == vae_ltx || one.vae == vae_ltx2 || one.vae == vae_ltx23 ||
+                 one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
                 continue; /* taew2_1 has another shape, others have none */
             open_files(&one, DIT_TYPE_Q8_0, &f);
             if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);

@@ -53,7 +53,8 @@ DIT_API uint32_t dit_job_overlap(const dit_job *job) {
 
 /* --- requests --- */
 
-/* frame_count, and the latent frames that it needs: whole patches, those that are too many being in front. */
+/* frame_count, and the latent frames that it needs: whole patches, those that are too many being in front; those of its
+   sound are behind. */
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err) {
     uint32_t frames = desc->frame_count ? desc->frame_count : model->info.default_frames, latent, deep, nearest;
@@ -78,10 +79,17 @@ DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_
     deep = model->transformer->traits.patch_frames ? model->transformer->traits.patch_frames : 1;
     out->shape.frames = frames;
     out->shape.extra_frames = (deep - latent % deep) % deep;
-    out->shape.latent_frames = latent + out->shape.extra_frames;
+    out->shape.sound_tokens = diti_sound_tokens(&model->transformer->traits, frames, desc->fps);
+    out->shape.sound_frames =
+        diti_sound_frames(&model->transformer->traits, frames, desc->fps, out->latent_height * out->latent_width);
+    out->shape.latent_frames = latent + out->shape.extra_frames + out->shape.sound_frames;
     out->shape.float_frames = desc->float_frames || desc->loop_count > 1;
     out->fps = desc->fps;
     return DIT_OK;
+}
+
+DIT_INTERNAL uint32_t diti_shape_pictures(const diti_job_shape *shape) {
+    return shape->latent_frames - shape->extra_frames - shape->sound_frames;
 }
 
 DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request) {

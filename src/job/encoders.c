@@ -11,9 +11,11 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
     case DITI_ENCODER_CONDITIONER: return "conditioner";
+    case DITI_ENCODER_CONNECTORS: return "connectors";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";
     case DITI_ENCODER_GEMMA2: return "Gemma 2";
+    case DITI_ENCODER_GEMMA3: return "Gemma 3";
     case DITI_ENCODER_MISTRAL: return "Mistral";
     case DITI_ENCODER_LLAMA: return "LLaMA";
     default: return "unknown";
@@ -32,6 +34,9 @@ static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     case DITI_ENCODER_BERT: return diti_bert_type();
 #ifndef DIT_NO_ANIMA
     case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
+#endif
+#ifndef DIT_NO_LTX2
+    case DITI_ENCODER_CONNECTORS: return diti_connectors_type();
 #endif
     default: return diti_clip_type();
     }
@@ -96,7 +101,8 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
 }
 
 DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
-    return encoder < model->encoders + DITI_ENCODERS - 1 && encoder[1].kind == DITI_ENCODER_CONDITIONER;
+    return encoder < model->encoders + DITI_ENCODERS - 1 &&
+           (encoder[1].kind == DITI_ENCODER_CONDITIONER || encoder[1].kind == DITI_ENCODER_CONNECTORS);
 }
 
 /* --- how a decoder language model is asked (docs/models.md 5.5) --- */
@@ -294,7 +300,8 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
             encoder->text = DITI_TEXT_SECOND;
             encoder->tokens = model->texts[DITI_TEXT_SECOND].tokens;
         }
-        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
+        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER ||
+            encoder->kind == DITI_ENCODER_CONNECTORS)
             encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
@@ -313,6 +320,7 @@ DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (there) found++;
         if (!there) missing |= 1u << (DIT_ROLE_TEXT_1 + (int)i);
+        if (encoder->kind == DITI_ENCODER_CONNECTORS) continue; /* connectors read no tokens */
         if (!encoder->tokenizer && (there || !lacks)) tokenizers |= 1u << (DIT_ROLE_TOKENIZER_1 + (int)i);
     }
     return (lacks && found ? 0 : missing) | tokenizers;

@@ -147,8 +147,7 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
     const diti_job_shape *shape = &request->shape;
     diti_program *program = &share->program;
     uint32_t channels = share->job->model->transformer->traits.latent_channels, pixels = shape->width * shape->height,
-             area = request->latent_width * request->latent_height,
-             latents = shape->latent_frames - shape->extra_frames;
+             area = request->latent_width * request->latent_height, latents = diti_shape_pictures(shape);
     program->clip_latents =
         diti_tensor_state(graph, DITI_F32, shape->image_count * latents * area, channels, "latents of clips");
     program->chunk_latent = diti_tensor_state(graph, DITI_F32, frames * area, channels, "latent of a chunk");
@@ -264,8 +263,7 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
     diti_program *program = &share->program;
     uint32_t channels = share->job->model->transformer->traits.latent_channels, i, frames, out_frames,
-             area = request->latent_width * request->latent_height,
-             latents = request->shape.latent_frames - request->shape.extra_frames;
+             area = request->latent_width * request->latent_height, latents = diti_shape_pictures(&request->shape);
     diti_vae_clip clip;
     bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
     program->chunk_count = 0;

@@ -94,6 +94,10 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          "is made of it%s",
                          count, frames,
                          model->info.holds_frames ? "; give pictures that it goes on from as references" : "");
+    if (!moves && !fixes && out->shape.sound_frames)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: a clip of this model has a sound, which no clip to begin with has; give one "
+                         "picture");
     if (out->shape.extra_frames && !moves)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
@@ -186,8 +190,8 @@ static int64_t diti_given_snap(int64_t place, uint32_t size, uint32_t align) {
 static dit_result diti_given_hold(const dit_model *model, const char *what, const double numbers[DITI_GROUP_NUMBERS],
                                   diti_job_request *out, dit_error *err) {
     const diti_given *given = &out->shape.given[(uint32_t)numbers[DITI_GROUP_REFERENCE]];
-    uint32_t size = given->skipped + given->latent_frames, frames = out->shape.latent_frames, i,
-             align = diti_vae_independent_frames(model->vae);
+    uint32_t size = given->skipped + given->latent_frames, i, align = diti_vae_independent_frames(model->vae),
+             frames = out->shape.latent_frames - out->shape.sound_frames;
     int64_t from = (int64_t)numbers[DITI_GROUP_FROM], to = (int64_t)numbers[DITI_GROUP_TO],
             count = (int64_t)numbers[DITI_GROUP_LENGTH];
     diti_hold *hold = &out->shape.holds[out->shape.hold_count];
@@ -255,7 +259,7 @@ static dit_result diti_given_strategy(const dit_model *model, const dit_job_desc
 
 static dit_result diti_given_check_loops(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                          dit_error *err) {
-    uint32_t align, most = out->shape.latent_frames;
+    uint32_t align, most = out->shape.latent_frames - out->shape.sound_frames;
     out->shape.loop_count = desc->loop_count ? desc->loop_count : 1;
     out->loop = desc->loop;
     if (desc->loop >= out->shape.loop_count)

@@ -238,6 +238,8 @@ typedef struct diti_job_shape {
     bool noisy_first;                 /* each of them adds new noise to that frame */
     uint32_t extra_frames;            /* latent frames in front that fill patches or are those of references, and are
                                          not decoded */
+    uint32_t sound_frames;            /* latent frames behind the clip's that hold its sound, and are not decoded */
+    uint32_t sound_tokens;            /* tokens of the sound there */
     bool float_frames;                /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
     bool moves;                       /* given[0] is the picture that a model moves; where shape.starts, a clip to begin
@@ -655,7 +657,9 @@ DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err);
 DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape); /* frames in host memory */
-DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request);     /* values of a plane: frames * h * w */
+/* Latent frames that are decoded. */
+DIT_INTERNAL uint32_t diti_shape_pictures(const diti_job_shape *shape);
+DIT_INTERNAL size_t diti_request_plane(const diti_job_request *request); /* values of a plane: frames * h * w */
 DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
                                              const diti_job_request *request); /* tokens of a frame */
 /* named.c */

@@ -208,6 +208,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
     if (want.kind == DITI_ENCODER_CONDITIONER) want.folder = "text_conditioner";
+    if (want.kind == DITI_ENCODER_CONNECTORS) want.folder = "connectors";
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
@@ -232,7 +233,9 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         result = diti_model_name_config(&part, result, err);
     }
     diti_json_free(&model->env, part.config);
-    if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
+    if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE ||
+        encoder->kind == DITI_ENCODER_CONNECTORS)
+        return result;
     DITI_TRY(diti_model_locate_tokenizer(model, desc, index, err));
     if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_BYT5)
         return diti_byt5_create(&model->env, NULL, &encoder->tokenizer, err);

@@ -22,24 +22,26 @@ static void diti_noise_draw(diti_noise_source *source, float *out, size_t count)
 
 /* --- latents --- */
 
-/* Planes [C, frames, area] of what is drawn [frames, C, area]; in place of others they are copied. */
-static void diti_noise_place(const dit_model *model, const diti_job_request *request, const float *drawn, float *out) {
-    uint32_t channels = model->transformer->traits.latent_channels, frames = request->shape.latent_frames, f, c;
+/* Planes [C, frames, area] of what is drawn [frames, C, area]; in place of others they are copied. The draws may
+   have fewer frames than the planes. */
+static void diti_noise_place(const dit_model *model, const diti_job_request *request, uint32_t frames,
+                             const float *drawn, float *out) {
+    uint32_t channels = model->transformer->traits.latent_channels, all = request->shape.latent_frames, f, c;
     size_t area = (size_t)request->latent_width * request->latent_height;
     bool by_frame = model->transformer->traits.noise_by_frame;
     for (c = 0; c < channels; c++)
         for (f = 0; f < frames; f++)
-            memcpy(out + ((size_t)c * frames + f) * area,
+            memcpy(out + ((size_t)c * all + f) * area,
                    drawn + (by_frame ? (size_t)f * channels + c : (size_t)c * frames + f) * area, area * sizeof *out);
 }
 
 /* Planes of what is drawn, [area, C] of some models. */
-static void diti_noise_place_drawn(const dit_model *model, const diti_job_request *request, const float *drawn,
-                                   float *out) {
+static void diti_noise_place_drawn(const dit_model *model, const diti_job_request *request, uint32_t frames,
+                                   const float *drawn, float *out) {
     uint32_t channels = model->transformer->traits.latent_channels;
     size_t area = (size_t)request->latent_width * request->latent_height, i;
     if (!model->transformer->traits.noise_by_token) {
-        diti_noise_place(model, request, drawn, out);
+        diti_noise_place(model, request, frames, drawn, out);
         return;
     }
     for (i = 0; i < area * channels; i++) out[i % channels * area + i / channels] = drawn[i];
@@ -177,6 +179,27 @@ static dit_result diti_noise_alloc(const dit_model *model, const diti_env *env, 
     return diti_fail_memory(err, "the noise");
 }
 
+/* Values of a latent that are the sound's. */
+static size_t diti_noise_sound(const dit_model *model, const diti_job_request *request) {
+    return (size_t)model->transformer->traits.latent_channels * request->shape.sound_frames * request->latent_width *
+           request->latent_height;
+}
+
+/* The sound's is drawn behind the pictures', [channels, tokens, lines of the spectrogram]: a token has the channels one
+   after the other. */
+static void diti_noise_place_sound(const dit_model *model, diti_noise_source *source, float *scratch,
+                                   const diti_job_request *request, float *out) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    size_t plane = diti_request_plane(request), area = (size_t)request->latent_width * request->latent_height,
+           first = plane - request->shape.sound_frames * area, tokens = request->shape.sound_tokens, token;
+    uint32_t lines = traits->latent_channels / traits->sound_channels, c;
+    diti_noise_draw(source, scratch, tokens * traits->latent_channels);
+    for (c = 0; c < traits->latent_channels; c++)
+        for (token = 0; token < plane - first; token++)
+            out[c * plane + first + token] =
+                token < tokens ? scratch[(c / lines * tokens + token) * lines + c % lines] : 0;
+}
+
 static void diti_noise_latents(const dit_model *model, uint32_t image, size_t values, float *scratch,
                                diti_job_request *out) {
     diti_noise_source *source = &out->sources[image];
@@ -186,8 +209,10 @@ static void diti_noise_latents(const dit_model *model, uint32_t image, size_t va
     for (; nets; nets &= nets - 1) /* the original draws latents of control nets' pictures, too */
         diti_noise_draw(source, scratch, values);
     if (out->start_noise) diti_noise_draw(source, out->start_noise + image * values, values);
-    diti_noise_draw(source, scratch, values);
-    diti_noise_place_drawn(model, out, scratch, out->noise + image * values);
+    diti_noise_draw(source, scratch, values - diti_noise_sound(model, out));
+    diti_noise_place_drawn(model, out, out->shape.latent_frames - out->shape.sound_frames, scratch,
+                           out->noise + image * values);
+    if (out->shape.sound_frames) diti_noise_place_sound(model, source, scratch, out, out->noise + image * values);
 }
 
 /* The noise of a given first frame: the first rows of what is drawn for all tokens, [frames * area, C]. */
@@ -219,7 +244,8 @@ static void diti_noise_steps(const dit_model *model, uint32_t image, size_t valu
         for (i = 0; i < out->schedule.steps[step].draws; i++) diti_noise_draw(source, scratch, copies * values);
         if (!out->shape.stochastic) continue;
         if (out->schedule.steps[step].draws) /* the last of a step's draws is used */
-            diti_noise_place_drawn(model, out, scratch, out->step_noise + step * all + image * values);
+            diti_noise_place_drawn(model, out, out->shape.latent_frames, scratch,
+                                   out->step_noise + step * all + image * values);
         else
             memset(out->step_noise + step * all + image * values, 0, values * sizeof *scratch);
     }
@@ -281,7 +307,8 @@ DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const dit
     if (result >= 0) result = diti_noise_decoder(model, env, out, err);
     diti_free(env, scratch);
     for (image = 0; image < out->shape.image_count && result >= 0 && out->noise_input; image++)
-        diti_noise_place(model, out, out->noise_input + image * values, out->noise + image * values);
+        diti_noise_place(model, out, out->shape.latent_frames, out->noise_input + image * values,
+                         out->noise + image * values);
     diti_free(env, out->noise_input);
     out->noise_input = NULL;
     return result;

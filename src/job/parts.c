@@ -114,23 +114,27 @@ static diti_encoder_kind diti_encoder_decoder_kind(const diti_checkpoint *checkp
     static const char *const layers[] = {"model.layers.0.", "layers.0.", "model.language_model.layers.0.",
                                          "language_model.model.layers.0.", "language_model.layers.0."};
     char name[200];
+    bool normed;
     size_t i;
     for (i = 0; i < DITI_COUNT(layers); i++) {
         diti_format(name, sizeof name, "%s%sself_attn.", prefix, layers[i]);
         if (!diti_part_has(checkpoint, name, "q_proj.weight")) continue;
-        if (diti_part_has(checkpoint, name, "q_norm.weight")) return DITI_ENCODER_QWEN3;
+        normed = diti_part_has(checkpoint, name, "q_norm.weight");
         if (diti_part_has(checkpoint, name, "q_proj.bias")) return DITI_ENCODER_QWEN2;
         diti_format(name, sizeof name, "%s%s", prefix, layers[i]);
-        return diti_part_has(checkpoint, name, "pre_feedforward_layernorm.weight") ? DITI_ENCODER_GEMMA2
-                                                                                   : DITI_ENCODER_LLAMA;
+        if (diti_part_has(checkpoint, name, "pre_feedforward_layernorm.weight"))
+            return normed ? DITI_ENCODER_GEMMA3 : DITI_ENCODER_GEMMA2;
+        return normed ? DITI_ENCODER_QWEN3 : DITI_ENCODER_LLAMA;
     }
     if (!diti_part_has(checkpoint, prefix, "token_embd.weight") ||
         !diti_part_has(checkpoint, prefix, "blk.0.ffn_gate.weight") ||
         !diti_part_has(checkpoint, prefix, "blk.0.attn_q.weight"))
         return DITI_ENCODER_NONE;
-    if (diti_part_has(checkpoint, prefix, "blk.0.attn_q_norm.weight")) return DITI_ENCODER_QWEN3;
+    normed = diti_part_has(checkpoint, prefix, "blk.0.attn_q_norm.weight");
     if (diti_part_has(checkpoint, prefix, "blk.0.attn_q.bias")) return DITI_ENCODER_QWEN2;
-    return diti_part_has(checkpoint, prefix, "blk.0.post_ffw_norm.weight") ? DITI_ENCODER_GEMMA2 : DITI_ENCODER_LLAMA;
+    if (diti_part_has(checkpoint, prefix, "blk.0.post_ffw_norm.weight"))
+        return normed ? DITI_ENCODER_GEMMA3 : DITI_ENCODER_GEMMA2;
+    return normed ? DITI_ENCODER_QWEN3 : DITI_ENCODER_LLAMA;
 }
 
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
@@ -143,6 +147,10 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
     if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;
+    if (diti_part_has(checkpoint, prefix, "video_connector.learnable_registers") ||
+        diti_part_has(checkpoint, prefix, "video_embeddings_connector.learnable_registers") ||
+        diti_part_has(checkpoint, prefix, "model.diffusion_model.video_embeddings_connector.learnable_registers"))
+        return DITI_ENCODER_CONNECTORS;
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
@@ -173,6 +181,7 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN2, "text_encoders.qwen25_7b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_QWEN2, "text_encoders.llm."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_GEMMA2, "text_encoders.gemma2_2b.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_GEMMA3, "text_encoders.gemma3_12b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_LLAMA, "text_encoders.llama.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.mistral3_24b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.ministral3_3b.transformer."},
@@ -300,6 +309,7 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
     case DITI_ENCODER_QWEN3:
     case DITI_ENCODER_QWEN2:
     case DITI_ENCODER_GEMMA2:
+    case DITI_ENCODER_GEMMA3:
     case DITI_ENCODER_MISTRAL:
     case DITI_ENCODER_LLAMA: return tokenizer->kind == DITI_TOKENIZER_BYTES || tokenizer->kind == DITI_TOKENIZER_PIECES;
     default: return tokenizer->kind == DITI_TOKENIZER_CLIP;

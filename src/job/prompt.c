@@ -153,6 +153,18 @@ static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *sh
     return result;
 }
 
+/* The tokens of an encoder that reads none, but as many states as `from` has tokens. */
+static void diti_prompt_tokens_follow(const diti_encoder *encoder, uint32_t branch, const diti_prompt_tokens *from,
+                                      diti_prompt_tokens *to) {
+    uint32_t room = diti_encoder_room(encoder), i;
+    for (i = branch * room; i < (branch + 1) * room; i++) {
+        to->ids[i] = 0;
+        if (to->weights) to->weights[i] = from->weights[i];
+    }
+    to->plain[branch] = false;
+    to->lengths[branch] = from->lengths[branch];
+}
+
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
                                                 const diti_job_shape *shape, const char *prompt, uint32_t branch,
                                                 bool negative, diti_prompt_tokens *tokens, dit_error *err) {
@@ -160,7 +172,8 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     dit_result result = DIT_OK;
     char *clean = NULL;
     if (!prompt) prompt = "";
-    if (rules) result = diti_prompt_clean(env, prompt, rules, &clean, err);
+    if (rules || (model->encoders[0].chat && model->encoders[0].chat->rules & DITI_CHAT_STRIPS))
+        result = diti_prompt_clean(env, prompt, rules, &clean, err);
     for (i = 0; i < DITI_ENCODERS && !tokens[i].weights;) i++;
     if (i < DITI_ENCODERS) diti_prompt_warn(env, prompt);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
@@ -168,6 +181,10 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         size_t first = (size_t)branch * diti_encoder_room(encoder);
         diti_tokens out = DITI_ZERO;
         if (!diti_encoder_weights(encoder)) continue;
+        if (encoder->kind == DITI_ENCODER_CONNECTORS) { /* connectors read states alone */
+            diti_prompt_tokens_follow(encoder, branch, &tokens[i - 1], &tokens[i]);
+            continue;
+        }
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
@@ -409,7 +426,7 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
     uint32_t apart; /* 1: the first row stands apart from the others */
     uint32_t shift; /* rows of padding in front */
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
-                 diti_kind_is_decoder(encoder->kind);
+                 diti_kind_is_decoder(encoder->kind) || encoder->kind == DITI_ENCODER_CONNECTORS;
     for (branch = 0; branch < text->branches; branch++) {
         uint32_t count = model->fixed_text ? encoder->tokens : prompts->rows[branch] + dropped,
                  *item = out->items[next];

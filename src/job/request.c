@@ -439,11 +439,17 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     if (wanted.steps == model->sigma_count && !desc->schedule) {
         wanted.sigmas = model->sigmas;
         wanted.sigma_count = model->sigma_count;
+    } else if (wanted.steps == model->transformer->traits.distilled_steps && !out->shape.guided && !desc->schedule &&
+               desc->shift == 0) {
+        wanted.sigmas = model->transformer->traits.distilled_sigmas;
+        wanted.sigma_count = wanted.steps;
+        wanted.exact = true;
     }
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;
-    wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch) * out->shape.latent_frames;
+    wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch) *
+                          (out->shape.latent_frames - out->shape.sound_frames);
     if (model->transformer->traits.patch_frames > 1) wanted.image_tokens /= model->transformer->traits.patch_frames;
     DITI_TRY(diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err));
     out->shape.steps = out->schedule.count;

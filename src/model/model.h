@@ -16,9 +16,11 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
     DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
+    DITI_ENCODER_CONNECTORS,  /* make two texts of all states of the encoder before them */
     DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
     DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
     DITI_ENCODER_GEMMA2,
+    DITI_ENCODER_GEMMA3,
     DITI_ENCODER_MISTRAL,
     DITI_ENCODER_LLAMA
 } diti_encoder_kind;
@@ -76,7 +78,10 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;   /* steps are equal before the shift, from 1 to 1 / steps */
+    const float *distilled_sigmas; /* steps of a job without guidance that has so many, which no shift changes: for
+                                      models that nothing in their files tells from distilled ones */
+    uint32_t distilled_steps;      /* 0: there are none */
+    bool uniform_sigmas;           /* steps are equal before the shift, from 1 to 1 / steps */
     bool quadratic_sigmas; /* half of the steps are equal and small, and the others grow (docs/models.md 3.10) */
     bool causal_frames;    /* positions in time count the first latent frame as one frame */
     float fixed_shift;     /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
@@ -134,6 +139,9 @@ typedef struct diti_model_traits {
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
     float default_fps;       /* frames of a second at which clips are shown */
+    float sound_rate; /* tokens of sound for each second of a clip, which are denoised with it and stand in frames
+                         of the latent behind the clip's (diti_sound_frames); 0: none */
+    uint32_t sound_channels; /* noise of the sound is drawn in so many planes, which share latent_channels */
     bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
     bool noise_by_token;     /* noise of a picture is drawn [h, w, C] */
@@ -465,6 +473,10 @@ DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint3
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_ranks *diti_axes_stages(const diti_axes *axes);
+/* Tokens of the sound of a clip of so many pictures, and the frames of `plane` tokens that they take behind the clip's,
+   of which the last may have places that nothing reads. fps 0: the model's default. */
+DIT_INTERNAL uint32_t diti_sound_tokens(const diti_model_traits *traits, uint32_t pictures, float fps);
+DIT_INTERNAL uint32_t diti_sound_frames(const diti_model_traits *traits, uint32_t pictures, float fps, uint32_t plane);
 /* The grid of tokens. */
 typedef struct diti_token_grid {
     uint32_t frames, rows, columns;

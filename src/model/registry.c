@@ -12,6 +12,7 @@ DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
 DIT_INTERNAL const diti_family *diti_latte_family(void);
 DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
 DIT_INTERNAL const diti_family *diti_ltx_family(void);
+DIT_INTERNAL const diti_family *diti_ltx2_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 DIT_INTERNAL const diti_family *diti_hunyuanvideo15_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
@@ -36,7 +37,8 @@ typedef struct diti_family_row {
 } diti_family_row;
 
 /* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
-   PixArt's are told, and HunyuanVideo 1.5's those of 1.0. A new one is a row here, and a line above. */
+   PixArt's are told, HunyuanVideo 1.5's those of 1.0, and LTX-2's those of LTX-Video. A new one is a row here, and a
+   line above. */
 static const diti_family_row diti_families[] = {
 #ifndef DIT_NO_SANA
     {diti_sana_family, "Sana", NULL},
@@ -94,6 +96,11 @@ static const diti_family_row diti_families[] = {
     {diti_cogvideox_family, "CogVideoX", NULL},
 #else
     {NULL, "CogVideoX", "DIT_NO_COGVIDEOX"},
+#endif
+#ifndef DIT_NO_LTX2
+    {diti_ltx2_family, "LTX-2", NULL},
+#else
+    {NULL, "LTX-2", "DIT_NO_LTX2"},
 #endif
 #ifndef DIT_NO_LTX
     {diti_ltx_family, "LTX-Video", NULL},

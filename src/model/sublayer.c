@@ -13,6 +13,17 @@ DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *trans
     return grid;
 }
 
+DIT_INTERNAL uint32_t diti_sound_tokens(const diti_model_traits *traits, uint32_t pictures, float fps) {
+    double rate = fps > 0 ? (double)fps : (double)traits->default_fps, count;
+    if (!(traits->sound_rate > 0)) return 0;
+    count = rint((double)pictures / rate * (double)traits->sound_rate); /* halves to even, as Python rounds */
+    return count > 1 ? (uint32_t)count : 1;
+}
+
+DIT_INTERNAL uint32_t diti_sound_frames(const diti_model_traits *traits, uint32_t pictures, float fps, uint32_t plane) {
+    return (diti_sound_tokens(traits, pictures, fps) + plane - 1) / plane;
+}
+
 DIT_INTERNAL diti_pass diti_pass_make(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
     diti_pass p = DITI_ZERO;
     uint32_t branches = step->branches - step->first_branch;

@@ -467,6 +467,9 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
     out->sigmas = request->sigmas;
     out->sigma = request->sigma;
     out->image_tokens = request->image_tokens;
+    if (!request->exact) return;
+    out->shift = 1;
+    out->shift_terminal = 0;
 }
 
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {

@@ -78,6 +78,7 @@ typedef struct diti_schedule_request {
     bool quadratic; /* flows: half of the steps equal and small, and others that grow, as LTX-Video's from 0.9.5 on */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
+    bool exact;           /* sigmas are neither shifted nor stretched */
 } diti_schedule_request;
 /* config: the parsed scheduler_config.json (NULL: diffusers' defaults of the sampler). Unknown values are refused by
  * name. */

@@ -16,10 +16,15 @@ DIT_INTERNAL bool diti_chat_has_class(const diti_chat *chat, const char *class_n
     return false;
 }
 
-DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count) {
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t *out, uint32_t *count) {
     uint32_t i;
     *count = taps && taps->count ? taps->count : 1;
     out[0] = own;
+    if (*count == DITI_TAPS_ALL) {
+        *count = own + 1;
+        for (i = 0; i <= own && own < DITI_TAPS_ALL; i++) out[i] = i;
+        return own < DITI_TAPS_ALL;
+    }
     for (i = 0; taps && i < taps->count; i++) {
         int64_t at = taps->at[i] < 0 ? (int64_t)own + 1 + taps->at[i] : taps->at[i];
         if (taps->layers && taps->at[i] >= 0 && taps->layers != own) {

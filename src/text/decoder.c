@@ -3,7 +3,8 @@
 /* Decoder language models as text encoders (docs/models.md 5.4): RMS norms before attention and feed-forward, heads of
    queries that share heads of keys and values, rotary embedding of whole heads, a causal mask, and a gated
    feed-forward. Qwen3 norms each head of queries and keys, Qwen2.5 has biases on them, Gemma 2 norms what both
-   sublayers say and caps scores. LLaMA and Mistral are the plain form. Whichever it is follows from its tensors. */
+   sublayers say and caps scores, Gemma 3 norms both, and rotates in its windowed layers by a theta of their own. LLaMA
+   and Mistral are the plain form. Whichever it is follows from its tensors. */
 
 typedef struct diti_decoder_block {
     diti_weight norm;           /* [d] */
@@ -25,6 +26,8 @@ typedef struct diti_decoder_config {
     uint32_t window;                             /* keys that a windowed layer sees; 0: all */
     uint32_t windowed[DITI_DECODER_LAYERS / 32]; /* bit k % 32 of k / 32: layer k is one */
     float eps, theta, scale;                     /* scale: of scores */
+    float local_theta;                           /* Gemma 3: windowed layers rotate by this one; 0: by theta */
+    float linear_stretch;                        /* places count for so many times less; not in windowed layers */
     double stretch;                              /* YaRN: slow pairs turn slower by so much; 0: no pair does */
     double stretch_tokens, fast, slow;           /* pairs are fast or slow by turns within so many tokens */
     float first_slower, last_slower;             /* pairs before the first are fast, those from the last on slow */
@@ -39,7 +42,7 @@ typedef struct diti_decoder_config {
     uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
     bool weaves;          /* Qwen3-VL: these take turns, as far as each has pairs */
     int32_t picture;      /* token that stands for one of a picture's */
-    uint32_t taps[DITI_TAPS], tap_count;
+    uint32_t taps[DITI_TAPS_ALL], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
     bool deals;  /* DITI_TAPS_DEALT */
 } diti_decoder_config;
@@ -186,12 +189,37 @@ static void diti_decoder_read_stretch(diti_settings *rope, diti_decoder_config *
                              "missing, which rotations of type yarn are stretched from");
 }
 
+/* Gemma 3: layers that see all rotate by a theta of their own, and stretch places by a factor. */
+static void diti_decoder_read_rotations(diti_settings *settings, diti_decoder_config *config) {
+    const diti_json *both = diti_setting(settings, "rope_parameters");
+    const diti_json *full = diti_json_get(both, "full_attention");
+    diti_settings scaling = diti_settings_of(full ? full : diti_setting(settings, "rope_scaling"), settings->file,
+                                             settings->err),
+                  local = diti_settings_of(diti_json_get(both, "sliding_attention"), settings->file, settings->err);
+    const char *type = diti_setting_text(&scaling, "rope_type", diti_setting_text(&scaling, "type", "default"));
+    double theta = diti_setting_number(settings, "rope_theta", config->theta, 1, 1e15),
+           inside = diti_setting_number(settings, "rope_local_base_freq", config->local_theta, 1, 1e15),
+           stretch = diti_equal(type, "default") && settings->object ? 1 : config->linear_stretch;
+    config->theta = (float)diti_setting_number(&scaling, "rope_theta", theta, 1, 1e15);
+    config->local_theta = (float)diti_setting_number(&local, "rope_theta", inside, 1, 1e15);
+    config->linear_stretch = (float)diti_setting_number(&scaling, "factor", stretch, 1, 1e6);
+    config->sections[0] = config->head_dim / 2;
+    if (settings->result == DIT_OK) settings->result = scaling.result < 0 ? scaling.result : local.result;
+    if (!diti_equal(type, "default") && !diti_equal(type, "linear"))
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "rope_scaling",
+                             "of a type that is not known for Gemma 3, only default and linear");
+}
+
 /* How far apart rotations are, and what stretches them. Newer files have both in rope_parameters, models with images
    the sections of their three axes, which agree in text. */
 static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_config *config) {
     static const char *const places[] = {"rope_scaling", "rope_parameters"};
     double theta = config->theta;
     size_t i;
+    if (config->head_norms && config->four_norms) {
+        diti_decoder_read_rotations(settings, config);
+        return;
+    }
     theta = diti_setting_number(settings, "rope_theta", theta, 1, 1e15);
     diti_decoder_assume_sections(config);
     for (i = 0; i < DITI_COUNT(places); i++) {
@@ -223,10 +251,13 @@ static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_c
                          "not known for a language model, only silu and gelu_pytorch_tanh");
 }
 
-/* Layers are windowed as layer_types says, or else as models of their kind have it: every other one of Gemma 2, Qwen's
+/* Layers are windowed as layer_types says, or else as models of their kind have it: every other one of Gemma 2, all of
+   Gemma 3 but every sixth, Qwen's
    from max_window_layers on where use_sliding_window asks for it, all of Mistral's. */
 static void diti_decoder_read_windows(diti_settings *settings, diti_decoder_config *config) {
-    bool qwen = config->head_norms || config->biased;
+    bool qwen = (config->head_norms || config->biased) && !config->four_norms;
+    bool gemma3 = config->head_norms && config->four_norms;
+    uint32_t period = gemma3 ? diti_setting_size(settings, "sliding_window_pattern", 6, DITI_DECODER_LAYERS) : 2;
     double first = diti_setting_number(settings, "max_window_layers", qwen ? 28 : 0, 0, DITI_DECODER_LAYERS);
     const diti_json *types = diti_setting(settings, "layer_types"), *type = types ? types->first : NULL;
     uint32_t i;
@@ -234,7 +265,7 @@ static void diti_decoder_read_windows(diti_settings *settings, diti_decoder_conf
     config->window = diti_setting_size(settings, "sliding_window", config->window, 1u << 30);
     for (i = 0; i < config->layers && i < DITI_DECODER_LAYERS; i++, type = type ? type->next : NULL) {
         bool windowed = type ? type->kind == DITI_JSON_STRING && diti_equal(type->text, "sliding_attention")
-                             : (!qwen || i >= first) && (!config->four_norms || i % 2 == 0);
+                             : (!qwen || i >= first) && (!config->four_norms || (i + 1) % period != 0);
         if (windowed) config->windowed[i / 32] |= 1u << i % 32;
     }
 }
@@ -276,8 +307,14 @@ static void diti_decoder_assume(const diti_loader *loader, const diti_json *json
     double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
     double theta = diti_decoder_metadata(file, "rope.freq_base");
     bool images = names->after && strstr(names->after, "language_model"), told = json || theta >= 1;
+    bool gemma3 = config->head_norms && config->four_norms;
+    double stretch = diti_decoder_metadata(file, "rope.scaling.factor");
     if (theta < 1)
-        theta = config->four_norms ? 1e4 : config->head_norms ? images ? 5e6 : 1e6 : config->biased ? 1e6 : 5e5;
+        theta = gemma3               ? 1e6
+                : config->four_norms ? 1e4
+                : config->head_norms ? images ? 5e6 : 1e6
+                : config->biased     ? 1e6
+                                     : 5e5;
     config->eps = eps > 0 && eps < 1                                           ? (float)eps
                   : config->head_norms || config->biased || config->four_norms ? 1e-6f
                                                                                : 1e-5f;
@@ -286,11 +323,16 @@ static void diti_decoder_assume(const diti_loader *loader, const diti_json *json
         !config->four_norms)
         diti_decoder_assume_mistral(config);
     diti_decoder_assume_stretch(file, config);
+    config->local_theta = gemma3 ? 1e4f : 0;
+    config->linear_stretch = !gemma3                  ? 1
+                             : stretch >= 1           ? (float)stretch
+                             : config->columns > 1152 ? 8
+                                                      : 1; /* not Gemma 3 1B's */
     config->head_dim = diti_decoder_count(file, "attention.key_length");
     config->heads = diti_decoder_count(file, "attention.head_count");
     config->kv_heads = diti_decoder_count(file, "attention.head_count_kv");
     config->window = config->four_norms ? diti_decoder_count(file, "attention.sliding_window") : 0;
-    config->cap = config->four_norms ? 50.0f : 0;
+    config->cap = config->four_norms && !gemma3 ? 50.0f : 0;
     config->interleaved = diti_equal(diti_checkpoint_text(file, "general.architecture"), "llama") ||
                           diti_equal(diti_checkpoint_text(file, "general.architecture"), "mistral3");
     config->offset_norms = config->four_norms && names != diti_decoder_gemma_names; /* llama.cpp adds the 1 */
@@ -364,11 +406,6 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
     if (config->layers > DITI_DECODER_LAYERS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a language model of %u layers is not known, at most %u",
                          file, (unsigned)config->layers, DITI_DECODER_LAYERS);
-    if (config->head_norms && config->four_norms)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Gemma 3, whose layers norm heads and rotate by two thetas, is not known as a text "
-                         "encoder; Gemma 2 is",
-                         file);
     for (i = 0; i < DITI_COUNT(foreign); i++) {
         diti_format(name, sizeof name, "layers.0.%s", foreign[i]);
         tensor = diti_loader_find(loader, name);
@@ -414,8 +451,10 @@ static void diti_decoder_load_block(diti_loader *loader, diti_decoder *decoder, 
     if (config->biased) diti_load_vector(loader, &block->q.bias, 1, config->q_rows, "self_attn.q_proj.bias");
     diti_load_fused_linear(loader, &block->kv, kv, 2, config->kv_rows, d, config->biased);
     if (config->head_norms) {
-        diti_load_vector(loader, &block->q_norm, 1, config->head_dim, "self_attn.q_norm.weight");
-        diti_load_vector(loader, &block->k_norm, 1, config->head_dim, "self_attn.k_norm.weight");
+        diti_load_offset(loader, &block->q_norm, config->head_dim, config->offset_norms ? 1 : 0,
+                         "self_attn.q_norm.weight");
+        diti_load_offset(loader, &block->k_norm, config->head_dim, config->offset_norms ? 1 : 0,
+                         "self_attn.k_norm.weight");
     }
     diti_load_linear(loader, &block->out, d, config->q_rows, "self_attn.o_proj.weight");
     if (config->four_norms) {
@@ -539,21 +578,23 @@ static void diti_decoder_places(const diti_decoder *decoder, const diti_encoder_
     }
 }
 
-/* Cosines and sines of position * theta^(-2j / head_dim), stretched, in float32 as the references round. */
-static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_place *place, float *cosines,
-                                float *sines) {
+/* Cosines and sines of position * theta^(-2j / head_dim), stretched, in float32 as the references round. local: of a
+   layer that is windowed. */
+static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_place *place, bool local,
+                                float *cosines, float *sines) {
     const diti_decoder_config *config = &decoder->config;
+    float theta = local ? config->local_theta : config->theta, stretch = local ? 1 : config->linear_stretch;
     uint32_t half = config->head_dim / 2, j;
     for (j = 0; j < half; j++) {
         uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
         if (config->weaves) axis = j % 3 && j < 3 * config->sections[j % 3] ? j % 3 : 0;
-        float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
+        float power = (float)pow((double)theta, (double)((float)(2 * j) / (float)(2 * half)));
         float turn = 1.0f / power, slower = 0, angle;
         if (config->stretch > 0)
             slower = ((float)j - config->first_slower) / (config->last_slower - config->first_slower);
         slower = slower < 0 ? 0 : slower > 1 ? 1 : slower;
         if (slower > 0) turn = 1.0f / ((float)config->stretch * power) * slower + turn * (1 - slower);
-        angle = (float)place->at[axis] * turn;
+        angle = (float)place->at[axis] * (turn / stretch);
         cosines[j] = (float)cos((double)angle);
         sines[j] = (float)sin((double)angle);
         if (config->stretch > 0) {
@@ -564,8 +605,9 @@ static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_
 }
 
 static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
-                                            const int32_t *ids, const uint32_t *items, dit_error *err) {
-    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item;
+                                            const int32_t *ids, const uint32_t *items, bool local, dit_error *err) {
+    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item,
+             input = local ? DITI_DECODER_LOCAL_COSINES : DITI_DECODER_COSINES;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * count, sizeof *cosines);
     diti_decoder_place *places =
@@ -578,13 +620,12 @@ static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_pl
         for (row = place[3]; row < place[1] && use->padding; row++)
             places[row].at[0] = places[row].at[1] = places[row].at[2] = use->padding;
         for (row = 0; row < place[1]; row++)
-            diti_decoder_angles(decoder, &places[row], cosines + (size_t)(place[0] + row) * half,
+            diti_decoder_angles(decoder, &places[row], local, cosines + (size_t)(place[0] + row) * half,
                                 cosines + count + (size_t)(place[0] + row) * half);
     }
+    if (result >= 0) result = diti_plan_write(plan, use->inputs[input], cosines, count * sizeof *cosines, err);
     if (result >= 0)
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, count * sizeof *cosines, err);
-    if (result >= 0)
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], cosines + count, count * sizeof *cosines, err);
+        result = diti_plan_write(plan, use->inputs[input + 1], cosines + count, count * sizeof *cosines, err);
     diti_free(&decoder->base.env, cosines);
     diti_free(&decoder->base.env, places);
     return result;
@@ -644,7 +685,9 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
                                                   const uint32_t *items, dit_error *err) {
     const diti_tensor *inputs = use->inputs;
     uint32_t window = decoder->config.window;
-    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, ids, items, err));
+    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, ids, items, false, err));
+    if (inputs[DITI_DECODER_LOCAL_COSINES])
+        DITI_TRY(diti_decoder_write_angles(decoder, plan, use, ids, items, true, err));
     if (inputs[DITI_DECODER_ORDER]) DITI_TRY(diti_decoder_write_order(decoder, plan, use, ids, items, err));
     if (inputs[DITI_DECODER_MASK])
         DITI_TRY(diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_MASK], 0, err));
@@ -654,6 +697,11 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
 }
 
 /* ---- the graph ---- */
+
+/* Whether a layer rotates by local_theta. */
+static bool diti_decoder_local(const diti_decoder_config *config, uint32_t index) {
+    return config->local_theta > 0 && (config->windowed[index / 32] >> index % 32 & 1u);
+}
 
 static bool diti_decoder_windowed(const diti_decoder_config *config, const diti_encoder_use *use, uint32_t index) {
     return config->window && config->window < use->tokens && (config->windowed[index / 32] >> index % 32 & 1u);
@@ -665,6 +713,10 @@ static void diti_decoder_inputs(const diti_decoder *decoder, diti_graph *graph, 
     if (!config->needed) return;
     use->inputs[DITI_DECODER_COSINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "text cosines");
     use->inputs[DITI_DECODER_SINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "text sines");
+    if (config->local_theta > 0) {
+        use->inputs[DITI_DECODER_LOCAL_COSINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "local cosines");
+        use->inputs[DITI_DECODER_LOCAL_SINES] = diti_tensor_input(graph, DITI_F32, use->rows, half, "local sines");
+    }
     for (i = 0; i < config->needed; i++) {
         bool windowed = diti_decoder_windowed(config, use, i);
         diti_tensor *mask = &use->inputs[windowed ? DITI_DECODER_WINDOW : DITI_DECODER_MASK];
@@ -711,7 +763,9 @@ static void diti_decoder_residual(const diti_decoder *decoder, diti_graph *graph
 
 /* Heads of queries or keys, in place. */
 static void diti_decoder_rotate(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
-                                diti_tensor x, uint32_t heads, const diti_weight *norm, const char *name) {
+                                uint32_t index, diti_tensor x, uint32_t heads, const diti_weight *norm,
+                                const char *name) {
+    bool local = diti_decoder_local(&decoder->config, index);
     const diti_decoder_config *config = &decoder->config;
     diti_qkv_desc desc = DITI_ZERO;
     desc.heads = heads;
@@ -719,8 +773,8 @@ static void diti_decoder_rotate(const diti_decoder *decoder, diti_graph *graph, 
     desc.norm = config->head_norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
     desc.eps = config->eps;
     desc.weight = config->head_norms ? norm : NULL;
-    desc.cosines = use->inputs[DITI_DECODER_COSINES];
-    desc.sines = use->inputs[DITI_DECODER_SINES];
+    desc.cosines = use->inputs[local ? DITI_DECODER_LOCAL_COSINES : DITI_DECODER_COSINES];
+    desc.sines = use->inputs[local ? DITI_DECODER_LOCAL_SINES : DITI_DECODER_SINES];
     desc.half_split = !config->interleaved;
     desc.name = name;
     diti_qk_norm_rope(graph, x, &desc);
@@ -740,8 +794,8 @@ static diti_tensor diti_decoder_attention(const diti_decoder *decoder, diti_grap
     linear.name = "decoder_kv";
     kv = diti_linear_fused(graph, h, &block->kv, &linear);
     k = diti_tensor_view(graph, kv, 0, use->rows, 0, config->kv_rows);
-    diti_decoder_rotate(decoder, graph, use, q, config->heads, &block->q_norm, "decoder_rotate_q");
-    diti_decoder_rotate(decoder, graph, use, k, config->kv_heads, &block->k_norm, "decoder_rotate_k");
+    diti_decoder_rotate(decoder, graph, use, index, q, config->heads, &block->q_norm, "decoder_rotate_q");
+    diti_decoder_rotate(decoder, graph, use, index, k, config->kv_heads, &block->k_norm, "decoder_rotate_k");
     desc.batch = use->batch;
     desc.heads = config->heads;
     desc.kv_heads = config->kv_heads;

@@ -12,6 +12,7 @@
 /* State k is what the first k layers make of the embeddings, which are state 0; the last is behind the final norm.
    Layers behind the last state that is wanted are neither loaded nor computed. */
 #define DITI_TAPS 16u
+#define DITI_TAPS_ALL 64u /* count: all states, of which there are at most so many */
 typedef struct diti_taps {
     uint32_t count;        /* states that lie side by side in the columns of a row; 0: the last one alone */
     uint32_t layers;       /* layers of the encoder whose states are numbered here; in one with other layers the states
@@ -30,8 +31,9 @@ enum { /* diti_chat.rules */
        DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
        DITI_CHAT_PLAIN_GUIDES =
            8, /* a negative prompt has no text around it, nor has an empty one that is made a blob */
-       DITI_CHAT_PADS_BEFORE = 16, /* padding stands in front of the text and attends nothing; with `padded` */
-       DITI_CHAT_SPELLS_QUOTES = 32 /* diti_tokens.spells_quotes */
+       DITI_CHAT_PADS_BEFORE = 16,   /* padding stands in front of the text and attends nothing; with `padded` */
+       DITI_CHAT_SPELLS_QUOTES = 32, /* diti_tokens.spells_quotes */
+       DITI_CHAT_STRIPS = 64         /* the prompt has no white space at its ends */
 };
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
@@ -56,8 +58,9 @@ DIT_INTERNAL bool diti_chat_has_class(const diti_chat *chat, const char *class_n
 #define DITI_CHAT_SYSTEM "<|im_start|>system\n"
 #define DITI_CHAT_USER "<|im_start|>user\n"
 #define DITI_CHAT_ANSWER "<|im_end|>\n<|im_start|>assistant\n"
-/* The states of `own` layers that taps name, in order: numbers from 0 to own. false: one of them is not there. */
-DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count);
+/* The states of `own` layers that taps name, in order: numbers from 0 to own, with room for DITI_TAPS, or where all are
+   named for DITI_TAPS_ALL. false: one of them is not there. */
+DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t *out, uint32_t *count);
 
 /* --- a text encoder, whatever its kind --- */
 typedef struct diti_encoder_traits {
@@ -79,7 +82,9 @@ enum {
     DITI_DECODER_VISION_PICTURES,
     DITI_DECODER_VISION_WINDOWS,
     DITI_DECODER_VISION_PLACES, /* Qwen3-VL: F32 [patches, D], what tells where they are */
-    DITI_DECODER_DEEP           /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
+    DITI_DECODER_DEEP,          /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
+    DITI_DECODER_LOCAL_COSINES, /* Gemma 3: of its windowed layers */
+    DITI_DECODER_LOCAL_SINES
 };
 #define DITI_VISION_DEEP 4u
 #define DITI_MAX_PICTURES 10u
@@ -126,6 +131,33 @@ DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void); /* conditioner.c, docs/models.md 5.8 */
+DIT_INTERNAL const diti_encoder_type *diti_connectors_type(void);  /* connectors.c, docs/models.md 5.10 */
+
+/* --- attention in LTX-2 and its connectors (connectors.c): RMS norms of all heads together, each half of a head
+   rotates against the other, and heads may have gates --- */
+typedef struct diti_gated_attention {
+    diti_layer q, k, v, out; /* [inner, d], [inner, columns of what is read] twice, [d, inner] */
+    diti_layer gate;         /* [heads, d]; no parts: there are none */
+    diti_weight norms[2];    /* F32 [inner]: of queries, of keys */
+    uint32_t heads, head_dim;
+} diti_gated_attention;
+/* By diffusers' names in the loader's scope. */
+DIT_INTERNAL DITI_UNUSED void diti_gated_attention_load(diti_loader *loader, diti_gated_attention *out, uint32_t heads,
+                                                        uint32_t head_dim, uint32_t width, uint32_t columns);
+typedef struct diti_gated_attend_desc {
+    diti_tensor x;       /* F32 [rows, d]: += gate * attention of h to from */
+    diti_tensor h, from; /* [rows, d], [rows, columns] */
+    uint32_t batch;      /* equal shares of the rows of h, and of those of from, that attend each other */
+    diti_tensor q_table[2], k_table[2]; /* cosines and sines F32 [rows of a share, inner / 2]; 0: nothing rotates */
+    diti_tensor gate;                   /* F32 [groups, d], 0: 1 */
+    bool int8;
+} diti_gated_attend_desc;
+DIT_INTERNAL DITI_UNUSED void diti_gated_attend(diti_graph *graph, const diti_gated_attention *attention,
+                                                const diti_gated_attend_desc *desc);
+/* width / 2 cosines and sines of places, parts of a whole, from -1 to 1 times frequencies from pi / 2 to 5000 pi, of
+   which each place has as many; places take turns, and channels in front that no frequency is left for stay. */
+DIT_INTERNAL DITI_UNUSED void diti_part_rotation(uint32_t width, uint32_t axes, const float *places, float *cosines,
+                                                 float *sines);
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -182,7 +214,7 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
 DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use);
 
-/* --- decoder language models: Qwen2.5, Qwen3, Gemma 2, Mistral, LLaMA (docs/models.md 5.4) --- */
+/* --- decoder language models: Qwen2.5, Qwen3, Gemma 2 and 3, Mistral, LLaMA (docs/models.md 5.4) --- */
 typedef struct diti_decoder diti_decoder;
 /* Names of transformers, with any of the prefixes that models of several parts have, or of llama.cpp. config NULL:
    sizes from a GGUF's metadata. States are those of options->taps. */

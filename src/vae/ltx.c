@@ -336,11 +336,32 @@ static void diti_ltx_vae_find_adds(diti_ltx_vae_half *half, diti_settings *setti
                              "not a list of true or false for each level of the decoder in the file");
 }
 
+/* LTX-2's decoder has three levels, each of which halves the channels, and no timestep; LTX-2.3's has four. */
+static bool diti_ltx_vae_is_second(diti_loader *loader, const struct diti_ltx_vae *own) {
+    uint32_t in = diti_loader_dimension(loader, "decoder.up_blocks.0.upsamplers.0.conv.conv.weight", 1),
+             out = diti_loader_dimension(loader, "decoder.up_blocks.0.resnets.0.conv1.conv.weight", 1);
+    return own->decoder.level_count == 4 && in == 2 * out &&
+           !diti_loader_find(loader, "decoder.timestep_scale_multiplier");
+}
+
+static bool diti_ltx_vae_mirrors(const struct diti_ltx_vae *own, diti_settings *settings, bool otherwise) {
+    const char *mode = diti_setting_text(settings, "decoder_spatial_padding_mode", otherwise ? "reflect" : "zeros");
+    bool mirrors = diti_equal(mode, "reflect");
+    if (!mirrors && !diti_equal(mode, "zeros"))
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "decoder_spatial_padding_mode",
+                             "only zeros and reflect are known");
+    if (!diti_equal(diti_setting_text(settings, "encoder_spatial_padding_mode", "zeros"), "zeros"))
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "encoder_spatial_padding_mode",
+                             "only zeros are known");
+    return mirrors && own->decoder.present;
+}
+
 static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_ltx_vae *own = (struct diti_ltx_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
     double scaling = diti_setting_number(&settings, "scaling_factor", 1, 1e-6, 1e6);
     uint32_t i, latent;
+    bool second;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->ltx = own;
     if (diti_ltx_vae_is_original(loader)) {
@@ -358,13 +379,15 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     vae->traits.decode_timestep = 0.05f; /* as the models' page tells users to call the pipeline */
     vae->traits.decode_noise = 0.025f;
     own->eps = (float)diti_setting_number(&settings, "resnet_norm_eps", 1e-6, 0, 1);
-    diti_ltx_vae_find_adds(&own->decoder, &settings, vae->traits.timed);
+    second = diti_ltx_vae_is_second(loader, own);
+    diti_ltx_vae_find_adds(&own->decoder, &settings, vae->traits.timed || second);
     vae->timestep_multiplier = 1000;
     diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-8f;
     vae->style.ends = true;
+    vae->style.mirrored = diti_ltx_vae_mirrors(own, &settings, !config && second);
     vae->style.both = !diti_setting_bool(&settings, "decoder_causal", false);
     if (!diti_setting_bool(&settings, "encoder_causal", true))
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "encoder_causal", "only true is known");

@@ -323,6 +323,42 @@ DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, d
         diti_video_keep(clip, size, x, size->frames, before);
 }
 
+/* Frames with a line and a column more at each edge, which has what stands on the other side of the edge's own; where
+   another device has the line beyond, it is there. */
+static diti_tensor diti_video_mirror(diti_vae_clip *clip, const diti_video *lines, diti_tensor x,
+                                     diti_conv_desc *desc) {
+    diti_graph *graph = clip->graph;
+    uint32_t columns = diti_tensor_columns(graph, x), height = desc->height, width = desc->width, i;
+    diti_place_desc place = DITI_ZERO;
+    if (diti_graph_failed(graph)) return 0;
+    place.from = place.part = *lines;
+    place.to.frames = lines->frames;
+    place.to.height = height + 2;
+    place.to.width = width + 2;
+    place.y = 1 - desc->above;
+    place.x = 1;
+    place.out = diti_tensor_new(graph, diti_tensor_get(graph, x)->format,
+                                place.to.frames * place.to.height * place.to.width, columns, "mirrored frames");
+    diti_place_frames(graph, x, &place);
+    place.from = place.to;
+    for (i = 0; i < 4; i++) { /* above, below, then the whole lines' left and right */
+        if ((i == 0 && desc->above) || (i == 1 && desc->below)) continue;
+        place.part.height = i < 2 ? 1 : height + 2;
+        place.part.width = i < 2 ? width : 1;
+        place.from_y = i == 0   ? (height > 1 || desc->below ? 2 : 1)
+                       : i == 1 ? (height > 1 || desc->above ? height - 1 : 1)
+                                : 0;
+        place.from_x = i < 2 ? 1 : i == 2 ? (width > 1 ? 2 : 1) : (width > 1 ? width - 1 : 1);
+        place.y = i == 1 ? height + 1 : 0;
+        place.x = i < 2 ? 1 : i == 2 ? 0 : width + 1;
+        diti_place_frames(graph, place.out, &place);
+    }
+    desc->height = height + 2;
+    desc->width = width + 2;
+    desc->above = desc->below = desc->pad_before = desc->pad_after = 0;
+    return place.out;
+}
+
 DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
                                          const diti_layer *layer, const diti_conv_desc *more, const char *name) {
     const diti_video_style *style = &clip->vae->style;
@@ -353,6 +389,8 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
         diti_video_fill(clip, &lines, in);
         diti_video_keep(clip, &lines, in.all, in.before + size->frames, in.before);
     }
+    if (style->mirrored && !clip->encode && layer->weight.kernel > 1)
+        in.all = diti_video_mirror(clip, &lines, in.all, &desc);
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }
 

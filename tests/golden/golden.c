@@ -23,6 +23,7 @@
 #include "model/latte.c"
 #include "model/cogvideox.c"
 #include "model/ltx.c"
+#include "model/ltx2.c"
 #include "model/hunyuanvideo.c"
 #include "model/hunyuanvideo15.c"
 #include "model/wan.c"
@@ -65,6 +66,7 @@
 #include "golden_longcat.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
+#include "golden_ltx2.h"
 #include "golden_calls.h"
 #include "golden_clips.h"
 #include "golden_edit.h"
@@ -94,6 +96,7 @@
 #include "golden_lora.h"
 
 static const golden_family families[] = {
+    {"LTX-2", golden_is_ltx2, golden_run_ltx2},
     {"adapters", golden_is_lora, golden_run_lora},
     {"caches", golden_is_cache, golden_run_cache},
     {"pipeline", golden_is_pipe, golden_run_pipe},
@@ -207,6 +210,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/mistral_text",
     "tests/fixtures/ministral_text",
     "tests/fixtures/pipe_ltx",
+    "tests/fixtures/pipe_ltx2",
+    "tests/fixtures/pipe_ltx2_0",
     "tests/fixtures/lora_pixart_sigma",
     "tests/fixtures/lora_zimage",
     "tests/fixtures/flux_fill",

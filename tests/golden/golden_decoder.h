@@ -326,7 +326,6 @@ static inline void golden_run_decoder_windows(golden *g, const golden_folder *fo
 /* Tensors that other language models have are no mistake to be passed over. */
 static inline void golden_run_decoder_foreign(golden *g, const golden_folder *folder, const diti_checkpoint *weights) {
     static const char *const cases[][2][2] = {
-        {{"layers.2.input_layernorm.weight", "layers.0.self_attn.q_norm.weight"}, {"gemma2_text", "Gemma 3"}},
         {{"layers.2.input_layernorm.weight", "layers.0.self_attn.o_proj.bias"},
          {"qwen2_text", "0.self_attn.o_proj.bias"}},
         {{"layers.2.input_layernorm.weight", "layers.0.mlp.down_proj.bias"}, {"mistral_text", "0.mlp.down_proj.bias"}},

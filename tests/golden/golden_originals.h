@@ -264,6 +264,24 @@ static const golden_table golden_ltx_names[] = {
     GOLDEN_PLAIN_TABLE("transformer_blocks.", "transformer_blocks.", golden_ltx_block),
     GOLDEN_PLAIN_TABLE("", "", golden_ltx_other)};
 
+/* --- LTX-2 --- */
+static const char *const golden_ltx2_block[][2] = {
+    {"norm_q", "q_norm"},
+    {"norm_k", "k_norm"},
+    {"video_a2v_cross_attn_scale_shift_table", "scale_shift_table_a2v_ca_video"},
+    {"audio_a2v_cross_attn_scale_shift_table", "scale_shift_table_a2v_ca_audio"}};
+static const char *const golden_ltx2_other[][2] = {
+    {"proj_in", "patchify_proj"},
+    {"time_embed", "adaln_single"},
+    {"prompt_adaln", "prompt_adaln_single"},
+    {"av_cross_attn_video_scale_shift", "av_ca_video_scale_shift_adaln_single"},
+    {"av_cross_attn_audio_scale_shift", "av_ca_audio_scale_shift_adaln_single"},
+    {"av_cross_attn_video_a2v_gate", "av_ca_a2v_gate_adaln_single"},
+    {"av_cross_attn_audio_v2a_gate", "av_ca_v2a_gate_adaln_single"}};
+static const golden_table golden_ltx2_names[] = {
+    GOLDEN_PLAIN_TABLE("transformer_blocks.", "transformer_blocks.", golden_ltx2_block),
+    GOLDEN_PLAIN_TABLE("", "", golden_ltx2_other)};
+
 /* --- HunyuanVideo --- */
 static const char *const golden_hunyuan_refiner[][2] = {{"attn.to_out.0", "self_attn_proj"},
                                                         {"ff.net.0.proj", "mlp.fc1"},
@@ -377,6 +395,7 @@ static const golden_original golden_originals[] = {
     {"pipe_ideogram4", "", golden_ideogram4_names, DITI_COUNT(golden_ideogram4_names), NULL, false},
     {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
     {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},
+    {"pipe_ltx2", "", golden_ltx2_names, DITI_COUNT(golden_ltx2_names), NULL, false},
     {"hunyuanvideo", "", golden_hunyuan_names, DITI_COUNT(golden_hunyuan_names), "norm_out.linear.", false},
     {"pipe_hunyuanvideo15", "", golden_hv15_names, DITI_COUNT(golden_hv15_names), "norm_out.linear.", false},
     {"pipe_hunyuanvideo15", "model.diffusion_model.", golden_hv15_comfy_names, DITI_COUNT(golden_hv15_comfy_names),

@@ -14,6 +14,7 @@
 #define DIT_NO_LATTE
 #define DIT_NO_COGVIDEOX
 #define DIT_NO_LTX
+#define DIT_NO_LTX2
 #define DIT_NO_HUNYUANVIDEO
 #define DIT_NO_WAN
 #define DIT_NO_ZIMAGE
@@ -116,6 +117,7 @@ int main(void) {
     check_model("tests/fixtures/osp11_lattet2v_rope", "DIT_NO_LATTE");
     check_model("tests/fixtures/cogvideox_5b_i2v", "DIT_NO_COGVIDEOX");
     check_model("tests/fixtures/ltx", "DIT_NO_LTX");
+    check_model("tests/fixtures/pipe_ltx2", "DIT_NO_LTX2");
     check_model("tests/fixtures/hunyuanvideo", "DIT_NO_HUNYUANVIDEO");
     check_model("tests/fixtures/pipe_hunyuanvideo15/transformer", "DIT_NO_HUNYUANVIDEO");
     check_model("tests/fixtures/wan22_ti2v", "DIT_NO_WAN");

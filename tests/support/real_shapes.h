@@ -1049,6 +1049,89 @@ static inline void real_ltx(real_file *file, uint64_t width, uint32_t blocks) {
     real_layer(file, 128, width, "proj_out", "proj_out", 0);
 }
 
+/* LTX-2 and LTX-2.3; heads: 32 always. */
+static inline void real_ltx2_attention(real_file *file, uint64_t width, uint64_t columns, uint64_t inner, bool gated,
+                                       const char *name, uint32_t block) {
+    static const char *const layers[] = {"to_q", "to_k", "to_v", "to_out.0", "to_gate_logits"};
+    char names[2][112];
+    uint32_t k;
+    for (k = 0; k < (gated ? 5u : 4u); k++) {
+        diti_format(names[0], sizeof names[0], "%s.%s", name, layers[k]);
+        real_named_layer(file,
+                         k == 3   ? width
+                         : k == 4 ? 32
+                                  : inner,
+                         k == 3             ? inner
+                         : k == 1 || k == 2 ? columns
+                                            : width,
+                         "transformer_blocks.%u", names[0], block);
+    }
+    for (k = 0; k < 2; k++) {
+        diti_format(names[0], sizeof names[0], "transformer_blocks.%%u.%s.norm_%c", name, k ? 'k' : 'q');
+        diti_format(names[1], sizeof names[1], "transformer_blocks.%%u.%s.%c_norm", name, k ? 'k' : 'q');
+        real_norm(file, inner, false, names[0], names[1], block);
+    }
+}
+static inline void real_ltx2_time(real_file *file, uint64_t rows, uint64_t width, const char *diffusers,
+                                  const char *original) {
+    char names[2][112];
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        diti_format(names[0], sizeof names[0], "%s.emb.timestep_embedder.linear_%u", diffusers, i + 1);
+        diti_format(names[1], sizeof names[1], "%s.emb.timestep_embedder.linear_%u", original, i + 1);
+        real_layer(file, width, i ? width : 256, names[0], names[1], 0);
+    }
+    diti_format(names[0], sizeof names[0], "%s.linear", diffusers);
+    diti_format(names[1], sizeof names[1], "%s.linear", original);
+    real_layer(file, rows * width, width, names[0], names[1], 0);
+}
+static inline void real_ltx2(real_file *file, bool newer, uint64_t unit, uint32_t blocks) {
+    static const char *const befores[] = {"", "audio_"},
+                             *const others[] = {"audio_to_video_attn", "video_to_audio_attn"},
+                             *const times[][2] = {
+                                 {"av_cross_attn_video_scale_shift", "av_ca_video_scale_shift_adaln_single"},
+                                 {"av_cross_attn_audio_scale_shift", "av_ca_audio_scale_shift_adaln_single"},
+                                 {"av_cross_attn_video_a2v_gate", "av_ca_a2v_gate_adaln_single"},
+                                 {"av_cross_attn_audio_v2a_gate", "av_ca_v2a_gate_adaln_single"}};
+    char names[2][112];
+    uint32_t i, s;
+#define NAME(WHICH, FORMAT) (diti_format(names[WHICH], sizeof names[WHICH], FORMAT, befores[s]), names[WHICH])
+    for (s = 0; s < 2; s++) {
+        uint64_t width = s ? 16 * unit : 32 * unit;
+        real_layer(file, width, 128, NAME(0, "%sproj_in"), NAME(1, "%spatchify_proj"), 0);
+        real_ltx2_time(file, newer ? 9 : 6, width, NAME(0, "%stime_embed"), NAME(1, "%sadaln_single"));
+        if (newer) real_ltx2_time(file, 2, width, NAME(0, "%sprompt_adaln"), NAME(1, "%sprompt_adaln_single"));
+        real_ltx2_time(file, 4, width, times[s][0], times[s][1]);
+        real_ltx2_time(file, 1, width, times[2 + s][0], times[2 + s][1]);
+        if (!newer) {
+            real_named_layer(file, width, 3840, NAME(0, "%scaption_projection"), "linear_1", 0);
+            real_named_layer(file, width, width, NAME(0, "%scaption_projection"), "linear_2", 0);
+        }
+        real_table(file, 2, width, NAME(0, "%sscale_shift_table"), names[0], 0);
+        real_layer(file, 128, width, NAME(0, "%sproj_out"), names[0], 0);
+    }
+    for (i = 0; i < blocks; i++) {
+        for (s = 0; s < 2; s++) {
+            uint64_t width = s ? 16 * unit : 32 * unit, other = s ? 32 * unit : 16 * unit;
+            real_ltx2_attention(file, width, width, width, newer, NAME(0, "%sattn1"), i);
+            real_ltx2_attention(file, width, width, width, newer, NAME(0, "%sattn2"), i);
+            real_ltx2_attention(file, width, other, 16 * unit, newer, others[s], i);
+            real_named_layer(file, 4 * width, width, "transformer_blocks.%u", NAME(0, "%sff.net.0.proj"), i);
+            real_named_layer(file, width, 4 * width, "transformer_blocks.%u", NAME(0, "%sff.net.2"), i);
+            real_table(file, newer ? 9 : 6, width, NAME(0, "transformer_blocks.%%u.%sscale_shift_table"), names[0], i);
+            if (newer)
+                real_table(file, 2, width, NAME(0, "transformer_blocks.%%u.%sprompt_scale_shift_table"), names[0], i);
+            real_table(file, 5, width,
+                       s ? "transformer_blocks.%u.audio_a2v_cross_attn_scale_shift_table"
+                         : "transformer_blocks.%u.video_a2v_cross_attn_scale_shift_table",
+                       s ? "transformer_blocks.%u.scale_shift_table_a2v_ca_audio"
+                         : "transformer_blocks.%u.scale_shift_table_a2v_ca_video",
+                       i);
+        }
+    }
+#undef NAME
+}
+
 static inline void real_hunyuanvideo_double(real_file *file, uint64_t width, uint32_t i) {
     static const char *const names[2][2][6] = {
         {{"norm1.linear", "attn.to_%c", "attn.norm_%c", "attn.to_out.0", "ff"},
@@ -1617,6 +1700,8 @@ static inline void published_cogvideox_5b(real_file *file) { real_cogvideox(file
 static inline void published_cogvideox15(real_file *file) { real_cogvideox(file, 3072, 42, 2, 16); }
 static inline void published_ltx_2b(real_file *file) { real_ltx(file, 2048, 28); }
 static inline void published_ltx_13b(real_file *file) { real_ltx(file, 4096, 48); }
+static inline void published_ltx2(real_file *file) { real_ltx2(file, false, 128, 48); }
+static inline void published_ltx23(real_file *file) { real_ltx2(file, true, 128, 48); }
 static inline void published_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 3072, 20, 40); }
 static inline void published_hunyuanvideo15(real_file *file) { real_hunyuanvideo15(file, 2048, 54, 2048); }
 static inline void published_wan_1_3b(real_file *file) { real_wan(file, 1536, 30, 8960, 16, 16, 0); }

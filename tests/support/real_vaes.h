@@ -295,6 +295,36 @@ static inline void vae_ltx(real_file *file) {
     causal(file, 48, 128, 3, "decoder", ".conv_out.conv");
 }
 
+/* LTX-2's and LTX-2.3's decoders. */
+static inline void vae_ltx2_of(real_file *file, uint32_t levels, const uint64_t *channels, const uint32_t *counts,
+                               const uint32_t *rows) {
+    char name[112];
+    uint32_t i, k;
+    real_vector(file, 128, 0, "latents_mean", "latents_mean", 0, "");
+    real_vector(file, 128, 1, "latents_std", "latents_std", 0, "");
+    causal(file, channels[0], 128, 3, "decoder", ".conv_in.conv");
+    for (i = 0; i < levels; i++) {
+        char block[64];
+        diti_format(block, sizeof block, i ? "decoder.up_blocks.%u" : "decoder.mid_block", i - 1);
+        if (i) causal(file, rows[i], channels[i - 1], 3, block, ".upsamplers.0.conv.conv");
+        for (k = 0; k < counts[i]; k++) {
+            diti_format(name, sizeof name, "%s.resnets.%u", block, k);
+            ltx_resnet(file, channels[i], channels[i], name);
+        }
+    }
+    causal(file, 48, channels[levels - 1], 3, "decoder", ".conv_out.conv");
+}
+static inline void vae_ltx2(real_file *file) {
+    static const uint64_t channels[] = {1024, 512, 256, 128};
+    static const uint32_t counts[] = {5, 5, 5, 5}, rows[] = {0, 4096, 2048, 1024};
+    vae_ltx2_of(file, 4, channels, counts, rows);
+}
+static inline void vae_ltx23(real_file *file) {
+    static const uint64_t channels[] = {1024, 512, 512, 256, 128};
+    static const uint32_t counts[] = {2, 2, 4, 6, 4}, rows[] = {0, 4096, 4096, 512, 512};
+    vae_ltx2_of(file, 5, channels, counts, rows);
+}
+
 /* Open-Sora-Plan 1.1 (docs/models.md 4.7). */
 static inline void plan_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
     norm_of(file, in, block, ".norm1");
