@@ -355,6 +355,7 @@ static void test_rare_parts(const diti_env *env) {
          "unconditional_transformer",
          {"unconditional_transformer/config.json", "model_index.json"}},
         {"tests/fixtures/pipe_anima", "text_conditioner", {"text_conditioner/config.json", "tokenizer/tokenizer.json"}},
+        {"tests/fixtures/pipe_ltx2", "connectors", {"connectors/config.json", NULL}},
         {"tests/fixtures/pipe_chroma", "transformer", {"transformer/config.json", NULL}}};
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         diti_package *from, *to;

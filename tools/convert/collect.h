@@ -199,17 +199,28 @@ static dit_result add_files(converter *convert, const char *folder) {
 /* Whether --without leaves a component out, and the folders that belong to it. */
 static bool is_left_out(const converter *convert, const char *component) {
     if (convert->without_vae && strcmp(component, "vae") == 0) return true;
-    return convert->without_text &&
-           (diti_starts_with(component, "text_encoder") || diti_starts_with(component, "tokenizer"));
+    return convert->without_text && (diti_starts_with(component, "text_encoder") ||
+                                     diti_starts_with(component, "tokenizer") || strcmp(component, "connectors") == 0);
 }
 
 /* The folders of a pipeline that dit.h looks into; weights lie in the first ones. */
 enum { WEIGHT_FOLDERS = 9 };
-static const char *const pipeline_folders[] = {"transformer",      "transformer_2",  "unconditional_transformer",
-                                               "text_encoder",     "text_encoder_2", "text_encoder_3",
-                                               "text_conditioner", "image_encoder",  "vae",
-                                               "scheduler",        "tokenizer",      "tokenizer_2",
-                                               "tokenizer_3",      "t5_tokenizer",   "processor"};
+static const char *const pipeline_folders[] = {"transformer",
+                                               "transformer_2",
+                                               "unconditional_transformer",
+                                               "text_encoder",
+                                               "text_encoder_2",
+                                               "text_encoder_3",
+                                               "text_conditioner",
+                                               "connectors",
+                                               "image_encoder",
+                                               "vae",
+                                               "scheduler",
+                                               "tokenizer",
+                                               "tokenizer_2",
+                                               "tokenizer_3",
+                                               "t5_tokenizer",
+                                               "processor"};
 
 static dit_result add_folders(converter *convert) {
     const size_t count = DITI_COUNT(pipeline_folders);
