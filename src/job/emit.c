@@ -47,6 +47,15 @@ static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
     return text == DITI_TEXT_FIRST || (job->model->fixed_text && job->model->texts[text].tokens > 0);
 }
 
+/* Shares take everything from the first by the segment's end: exchanges end in the order in which they begin. */
+static void diti_emit_share_seen(diti_share *share, diti_graph *graph) {
+    uint32_t i;
+    if (!share->program.text.seen) return;
+    if (share->assignment.share) diti_receive_by_end(graph, share->program.text.seen, 0);
+    for (i = 1; !share->assignment.share && i < share->assignment.share_total; i++)
+        diti_send(graph, share->program.text.seen, i);
+}
+
 /* The first share sends what it has encoded to the others. */
 static void diti_emit_share_text(diti_share *share, diti_graph *graph) {
     uint32_t text;
@@ -57,12 +66,23 @@ static void diti_emit_share_text(diti_share *share, diti_graph *graph) {
         else
             diti_emit_send_text(share, graph, text);
     }
+    if (share->assignment.share_total > 1) diti_emit_share_seen(share, graph);
+}
+
+/* All shares have the tokens that the image encoder makes of a picture, where these are no text of a branch. */
+static void diti_emit_seen(diti_share *share, diti_graph *graph) {
+    const dit_model *model = share->job->model;
+    uint32_t columns = model->transformer->traits.seen_columns;
+    if (!columns || !model->image_encoder) return;
+    share->program.text.seen = diti_tensor_state(graph, DITI_F32, diti_clip_vision_tokens(model->image_encoder),
+                                                 columns, "tokens of the picture");
 }
 
 static void diti_emit_text(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_text_use *use = &share->program.text;
     uint32_t i;
+    diti_emit_seen(share, graph);
     if (share->assignment.share) return;
     use->branches = diti_job_branches(&job->request.shape);
     use->encodes[0] = job->request.shape.encodes[0];
@@ -96,6 +116,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     step->text = share->program.text.texts[DITI_TEXT_FIRST];
     step->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     step->pooled = share->program.text.texts[DITI_TEXT_POOLED];
+    step->seen = share->program.text.seen;
     step->text_items = share->program.text_items;
     step->text_firsts = share->program.text_firsts;
     step->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;

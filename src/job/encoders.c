@@ -100,6 +100,10 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     encoder->self = NULL;
 }
 
+DIT_INTERNAL bool diti_text_is_seen(const dit_model *model, uint32_t text) {
+    return text == DITI_TEXT_SECOND && model->image_encoder && !model->transformer->traits.seen_columns;
+}
+
 DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
     return encoder < model->encoders + DITI_ENCODERS - 1 &&
            (encoder[1].kind == DITI_ENCODER_CONDITIONER || encoder[1].kind == DITI_ENCODER_CONNECTORS);
@@ -199,7 +203,7 @@ static void diti_encoders_read_texts(dit_model *model) {
    which counts but for fixed_tokens; where padding has rows of its own their number is the transformer's. */
 static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-    bool sees = traits && traits->pictures_seen > 0; /* the second text is no text */
+    bool sees = traits && traits->pictures_seen > 0 && !traits->seen_columns; /* text2 is no text */
     diti_text_shape *text;
     encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];

@@ -593,6 +593,7 @@ static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
     uint32_t plane = (uint32_t)diti_request_plane(request),
              channels = share->job->model->transformer->traits.condition_channels,
              masks = share->job->model->transformer->traits.mask_channels;
+    bool marks = share->job->model->transformer->traits.marks_given;
     share->program.condition = diti_tensor_state(graph, DITI_F32, channels, plane, "condition");
     first = diti_given_encode(share, graph, 0);
     if (first) {
@@ -600,6 +601,7 @@ static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
             diti_given_emit_mask(share, graph, first);
         else
             diti_given_copy(share, graph, first, 0, share->program.condition, 0, 1);
+        if (marks) diti_given_mark(share, graph, channels - 1, 1, 0);
     }
     diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
 }

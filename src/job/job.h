@@ -437,6 +437,7 @@ typedef struct diti_text_use {
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
     diti_tensor patches[2]; /* inputs of the image encoder, whose tokens of one or two pictures are the second text
                                (diti_clip_vision_input); 0: none */
+    diti_tensor seen;       /* diti_step_desc.seen: in models with a second text the tokens stand here instead */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -618,6 +619,8 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
    diti_model_traits.padding_rows). pictures: diti_references_rows. */
 DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens, uint32_t pictures);
 /* The encoder makes no text, but what the encoder behind it reads. */
+/* A text that is what the image encoder makes of a picture. */
+DIT_INTERNAL bool diti_text_is_seen(const dit_model *model, uint32_t text);
 DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 /* All zeros where the model lacks it. */

@@ -494,6 +494,22 @@ static dit_result diti_model_check_scale(const dit_model *model, dit_error *err)
                      (double)scale, model->transformer->traits.family);
 }
 
+/* Tokens that are a text of their own may be as many as they are. */
+static dit_result diti_model_check_image_encoder(const dit_model *model, dit_error *err) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t tokens, columns, wanted,
+        wanted_columns = traits->seen_columns ? traits->seen_columns : traits->text2_columns;
+    if (!model->image_encoder) return DIT_OK;
+    tokens = diti_clip_vision_tokens(model->image_encoder);
+    columns = diti_clip_vision_columns(model->image_encoder);
+    wanted = traits->seen_columns ? tokens : traits->text2_tokens / traits->pictures_seen;
+    if (tokens == wanted && columns == wanted_columns) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "the image encoder makes %u tokens of %u channels of a picture, the transformer wants %u of %u; "
+                     "they belong to different models",
+                     tokens, columns, wanted, wanted_columns);
+}
+
 /* Parts that were trained together agree in their sizes; say which do not. */
 static dit_result diti_model_check_parts(const dit_model *model, dit_error *err) {
     const diti_model_traits *traits;
@@ -518,16 +534,7 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
-    if (model->image_encoder &&
-        (traits->pictures_seen * diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
-         diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "the image encoder makes %u tokens of %u channels of a picture, the transformer wants %u of %u; they belong "
-            "to different models",
-            diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
-            traits->text2_tokens / traits->pictures_seen, traits->text2_columns);
-    }
+    DITI_TRY(diti_model_check_image_encoder(model, err));
     return diti_model_check_scale(model, err);
 }
 

@@ -316,10 +316,15 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
                              &text->kept[index]);
 }
 
-/* The tokens of pictures, one after the other, are the second text of all branches. */
+/* The tokens of pictures, one after the other, are the second text of all branches, or a text that all share. */
 static void diti_prompts_see(const dit_model *model, diti_graph *graph, diti_text_use *use) {
     const diti_text_shape *text = &model->texts[DITI_TEXT_SECOND];
     uint32_t branch, i, tokens = diti_clip_vision_tokens(model->image_encoder);
+    if (model->transformer->traits.seen_columns) {
+        diti_copy(graph, diti_clip_vision_encode(model->image_encoder, graph, use->patches[0]), use->seen,
+                  "tokens of the picture");
+        return;
+    }
     for (i = 0; i < DITI_COUNT(use->patches) && use->patches[i]; i++) {
         diti_tensor states = diti_clip_vision_encode(model->image_encoder, graph, use->patches[i]);
         for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++)
@@ -337,7 +342,7 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_text_shape *text = &model->texts[i];
         if (!text->tokens) continue;
         use->texts[i] = diti_tensor_state(graph, DITI_F32, use->branches * text->tokens, text->columns, names[i]);
-        if (!given || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
+        if (!given || diti_text_is_seen(model, i)) continue;
         use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
         diti_prompts_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
     }

@@ -237,7 +237,7 @@ static dit_result diti_request_given(const dit_model *model, const diti_env *env
     for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
         const dit_tensor *embeds = diti_request_text_input(desc, i, conditional, false);
         const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
-        if (!model->texts[i].tokens || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
+        if (!model->texts[i].tokens || diti_text_is_seen(model, i)) continue;
         if (!embeds)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "input %s%s is missing: this model needs it beside the prompt embedding",
@@ -300,7 +300,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     else if (blob)
         DITI_TRY(diti_conditioning_from_blob(env, member, blob, size, given, err));
     for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
-        if ((model->texts[i].tokens || given->texts[i].tokens) && !(i == DITI_TEXT_SECOND && model->image_encoder))
+        if ((model->texts[i].tokens || given->texts[i].tokens) && !diti_text_is_seen(model, i))
             DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
     out->shape.null_text = out->shape.null_text || (!conditional && model->transformer->traits.null_text && !embeds &&
                                                     !blob && !desc->negative_prompt);
@@ -386,6 +386,11 @@ static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *
                                     dit_error *err) {
     uint32_t branch;
     if (!model->transformer->traits.pictures_seen || model->image_encoder) return DIT_OK;
+    if (model->transformer->traits.seen_columns)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
+                         "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER)",
+                         model->info.family, model->info.variant);
     for (branch = 0; branch < branches; branch++)
         if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
             !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))

@@ -3,9 +3,9 @@
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_hunyuan_video15.py
 
    FLUX's double blocks alone, modulated by the timestep. The text is what version 1.0's refiner makes of a language
-   model's states, and what ByT5 says of the texts in quotes, which stand behind it in the same places. Rows that count
-   stand at the end of their places, so that what is attended, the text and the video, lies in one piece; no row of the
-   text has a position. */
+   model's states, and what ByT5 says of the texts in quotes, and SigLIP of a picture, which stand behind it in the same
+   places. Rows that count stand at the end of their places, so that what is attended, the text and the video, lies in
+   one piece; no row of the text has a position. */
 #include "model/model.h"
 #include "text/text.h"
 
@@ -23,6 +23,7 @@ typedef struct diti_hunyuanvideo15_config {
     float theta;
     uint32_t target; /* pixels along the side of a square as large as the frames; 0: unknown */
     bool flow;       /* MeanFlow: the timestep of the next step is an input, too */
+    bool moves;      /* a picture; its tensors are those of a model that makes clips of texts */
 } diti_hunyuanvideo15_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -141,12 +142,13 @@ static dit_result diti_hunyuanvideo15_check(const diti_loader *loader, const dit
 static void diti_hunyuanvideo15_read_task(diti_settings *settings, diti_hunyuanvideo15_config *config) {
     const char *size = diti_setting_text(settings, "ideal_resolution", "");
     const char *key = diti_setting(settings, "task_type") ? "task_type" : "ideal_task";
+    const char *task = diti_setting_text(settings, key, "t2v");
     config->target = diti_equal(size, "480p") ? 640 : diti_equal(size, "720p") ? 960 : 0;
     if (diti_setting(settings, "target_size")) config->target = diti_setting_size(settings, "target_size", 640, 4096);
-    if (!diti_equal(diti_setting_text(settings, key, "t2v"), "t2v"))
+    config->moves = diti_equal(task, "i2v");
+    if (!config->moves && !diti_equal(task, "t2v"))
         diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key,
-                             "a model that moves a picture is not supported; use one that makes clips of texts "
-                             "(480p_t2v, 720p_t2v)");
+                             "only models that make clips of texts (t2v) or of a picture (i2v) are supported");
 }
 
 static dit_result diti_hunyuanvideo15_read(diti_component *component, diti_loader *loader, const diti_json *json,
@@ -219,7 +221,7 @@ static void diti_hunyuanvideo15_load_weights(diti_loader *loader, diti_hunyuanvi
     "5. camera angles, movements, and transitions used in the video.<|im_end|>\n" DITI_CHAT_USER
 
 static const diti_chat diti_hunyuanvideo15_chats[] = {
-    {"HunyuanVideo15Pipeline",
+    {"HunyuanVideo15Pipeline HunyuanVideo15ImageToVideoPipeline",
      DITI_HUNYUANVIDEO15_VIDEO,
      DITI_CHAT_ANSWER,
      NULL,
@@ -237,7 +239,10 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     const diti_hunyuanvideo15_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool large = config->target > 800;
-    traits->variant = !config->target ? "1.5" : large ? "720p" : "480p";
+    traits->variant = config->moves     ? large ? "i2v-720p" : "i2v-480p"
+                      : !config->target ? "1.5"
+                      : large           ? "720p"
+                                        : "480p";
     traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
@@ -255,13 +260,19 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     traits->chat = &diti_hunyuanvideo15_chats[0];
     traits->encoders[0] = DITI_ENCODER_QWEN2;
     traits->encoders[1] = DITI_ENCODER_BYT5;
-    traits->scheduler = large ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":9.0}"
-                              : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}";
+    traits->scheduler = !large          ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}"
+                        : config->moves ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}"
+                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":9.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 50;
     traits->default_guidance = 6;
     traits->attends_padding = traits->masks_padding = true;
     traits->joint = traits->planar = true;
+    if (!config->moves) return;
+    traits->condition_channels = config->channels + 1;
+    traits->marks_given = traits->means = true;
+    traits->pictures_seen = 1;
+    traits->seen_columns = config->picture;
 }
 
 static void diti_hunyuanvideo15_load(diti_component *component, diti_loader *loader) {
@@ -280,9 +291,11 @@ typedef struct diti_hunyuanvideo15_state { /* prepare leaves these for the steps
     diti_tensor cosines, sines;            /* inputs F32 [text + video tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines;  /* tables of the rows at hand */
     diti_text_order order;
-    diti_tensor places; /* input U32 [1, prompts * (text + glyph tokens)]: rows of the text, then of the glyphs; 0:
-                           there are no glyphs */
-    diti_tensor glyphs; /* F32 [prompts * text2 tokens, D] */
+    diti_tensor places; /* input U32 [1, prompts * (text tokens + those behind)]: rows of the text, then of the glyphs,
+                           then of the picture; 0: there are neither glyphs nor a picture */
+    diti_tensor glyphs; /* F32 [prompts * text2 tokens, D]; 0: there are none */
+    diti_tensor seen;   /* F32 [tokens, D]: of the picture; 0: there is none */
+    uint32_t seen_rows;
     diti_refiner_state refiner;
     diti_joint_modulation modulation;
 } diti_hunyuanvideo15_state;
@@ -325,17 +338,40 @@ static diti_tensor diti_hunyuanvideo15_glyphs(const diti_pass *p) {
     return diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 1), 0, "glyphs");
 }
 
+static diti_tensor diti_hunyuanvideo15_picture_norm(const diti_pass *p, diti_tensor x, uint32_t index) {
+    const diti_layer *layer = &diti_hunyuanvideo15_of(p->model)->picture_norms[index];
+    diti_norm_desc norm = DITI_ZERO;
+    norm.weight = &layer->weight;
+    norm.bias = &layer->bias;
+    norm.eps = 1e-5f;
+    norm.name = "picture_norm";
+    return diti_norm(p->graph, x, &norm);
+}
+
+/* The picture as blocks read it, from what the image encoder says: F32 [tokens, D]. */
+static diti_tensor diti_hunyuanvideo15_picture(const diti_pass *p) {
+    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
+    diti_graph *graph = p->graph;
+    diti_tensor x = diti_hunyuanvideo15_picture_norm(p, p->step->seen, 0);
+    x = diti_layer_run(graph, x, &model->picture[0], DITI_ACTIVATION_GELU_ERF, "picture_in");
+    x = diti_layer_f32(graph, x, &model->picture[1], DITI_ACTIVATION_NONE, 0, "picture");
+    x = diti_hunyuanvideo15_picture_norm(p, x, 1);
+    return diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 2), 0, "picture");
+}
+
 static void diti_hunyuanvideo15_prepare(diti_pass *p) {
     const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
     const diti_hunyuanvideo15_config *config = &model->config;
     diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
     diti_token_grid grid = diti_transformer_grid(p->model, step);
-    uint32_t texts = step->text_tokens + step->text2_tokens;
+    diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(step);
+    uint32_t seen = step->seen ? diti_tensor_rows(graph, step->seen) : 0;
+    uint32_t texts = step->text_tokens + step->text2_tokens + seen;
     uint32_t tokens = texts + grid.frames * grid.rows * grid.columns;
     diti_tensor time;
-    diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(step);
-    step->behind_text = step->text2_tokens;
+    state->seen_rows = seen;
+    step->behind_text = step->text2_tokens + seen;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
@@ -350,9 +386,10 @@ static void diti_hunyuanvideo15_prepare(diti_pass *p) {
     diti_joint_prepare(p, &state->modulation, (uint64_t)(12 * config->blocks + 2) * config->width,
                        diti_hunyuanvideo15_modulation);
     diti_refiner_prepare(p, &model->refiner, &state->order, state->sinusoids, &state->refiner);
-    if (!step->text2_tokens) return;
+    if (!step->behind_text) return;
     state->places = diti_tensor_input(graph, DITI_U32, 1, step->text_batch * texts, "places of text");
-    state->glyphs = diti_hunyuanvideo15_glyphs(p);
+    if (step->text2_tokens) state->glyphs = diti_hunyuanvideo15_glyphs(p);
+    if (seen) state->seen = diti_hunyuanvideo15_picture(p);
 }
 
 /* ---- inputs ---- */
@@ -386,21 +423,22 @@ static dit_result diti_hunyuanvideo15_write_turn(const diti_hunyuanvideo15 *mode
     float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    diti_hunyuanvideo15_turn(&model->config, &grid, step->text_tokens + step->text2_tokens, table, table + count);
+    diti_hunyuanvideo15_turn(&model->config, &grid, step->text_tokens + step->behind_text, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
     if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
 
-/* A prompt's place: rows of none, its glyphs, its text; and the keys of its items. */
+/* A prompt's place: rows of none, the picture, its glyphs, its text; and the keys of its items. */
 static dit_result diti_hunyuanvideo15_write_places(const diti_hunyuanvideo15 *model, diti_plan *plan,
                                                    const diti_step_desc *step, uint32_t image, dit_error *err) {
     const diti_env *env = &model->base.component.env;
     const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
-    uint32_t prompts = step->text_batch, texts = step->text_tokens, both = texts + step->text2_tokens;
-    uint32_t items = step->branches * step->batch, most = model->base.traits.text2_tokens, i, k;
-    size_t count = (size_t)prompts * both, words = (size_t)items * DITI_ITEM_WORDS;
+    uint32_t prompts = step->text_batch, texts = step->text_tokens, all = texts + step->behind_text;
+    uint32_t items = step->branches * step->batch, most = state->glyphs ? model->base.traits.text2_tokens : 0, i, k;
+    uint32_t seen = state->seen_rows, first_seen = prompts * (texts + most);
+    size_t count = (size_t)prompts * all, words = (size_t)items * DITI_ITEM_WORDS;
     uint32_t *places = (uint32_t *)diti_alloc_zero(env, (count + words) * sizeof *places), *keys;
     dit_result result;
     if (!places) return diti_fail_memory(err, "the text's rows");
@@ -408,12 +446,13 @@ static dit_result diti_hunyuanvideo15_write_places(const diti_hunyuanvideo15 *mo
     for (i = 0; i < items; i++) {
         uint32_t prompt = i / (items / prompts), length = diti_text_order_length(step, prompt, 1);
         uint32_t glyphs = step->text2_lengths ? step->text2_lengths[prompt] : step->text2_tokens;
-        uint32_t pad = both - length - glyphs, *place = places + (size_t)prompt * both;
-        for (k = 0; k < pad; k++) place[k] = prompts * (texts + most); /* zeros */
-        for (k = 0; k < glyphs; k++) place[pad + k] = prompts * texts + prompt * most + k;
-        for (k = 0; k < length; k++) place[pad + glyphs + k] = (prompt + 1) * texts - length + k;
+        uint32_t pad = all - length - glyphs - seen, *place = places + (size_t)prompt * all;
+        for (k = 0; k < pad; k++) *place++ = first_seen + seen; /* zeros */
+        for (k = 0; k < seen; k++) *place++ = first_seen + k;
+        for (k = 0; k < glyphs; k++) *place++ = prompts * texts + prompt * most + k;
+        for (k = 0; k < length; k++) *place++ = (prompt + 1) * texts - length + k;
         keys[i * DITI_ITEM_WORDS + 2] = pad;
-        keys[i * DITI_ITEM_WORDS + 3] = both - pad + image;
+        keys[i * DITI_ITEM_WORDS + 3] = all - pad + image;
     }
     result = diti_plan_write(plan, state->places, places, count * sizeof *places, err);
     if (result >= 0 && state->order.keys)
@@ -458,17 +497,26 @@ static void diti_hunyuanvideo15_begin(diti_pass *p) {
     diti_joint_begin(p, &state->modulation);
 }
 
-/* The text as blocks read it: F32 [prompts * (text + glyph tokens), D], padding in front. */
+/* Rows of a text as the next rows of a table. */
+static uint32_t diti_hunyuanvideo15_put(diti_graph *graph, diti_tensor from, diti_tensor table, uint32_t at) {
+    uint32_t rows = from ? diti_tensor_rows(graph, from) : 0;
+    if (rows)
+        diti_copy(graph, from, diti_tensor_view(graph, table, at, rows, 0, diti_tensor_columns(graph, from)),
+                  "places of text");
+    return at + rows;
+}
+
+/* The text as blocks read it: F32 [prompts * (text tokens + those behind), D], padding in front. */
 static diti_tensor diti_hunyuanvideo15_text(const diti_pass *p) {
     const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
     const diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(p->step);
     diti_graph *graph = p->graph;
     diti_tensor x = diti_refiner_run(p, &model->refiner, &state->order, &state->refiner), all;
-    uint32_t rows = diti_tensor_rows(graph, x), glyphs = state->places ? diti_tensor_rows(graph, state->glyphs) : 0;
+    uint32_t rows = diti_tensor_rows(graph, x), glyphs = state->glyphs ? diti_tensor_rows(graph, state->glyphs) : 0;
     if (!state->places) return diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 0), x, "kind");
-    all = diti_tensor_new(graph, DITI_F32, rows + glyphs, p->width, "text and glyphs");
+    all = diti_tensor_new(graph, DITI_F32, rows + glyphs + state->seen_rows, p->width, "places of text");
     diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 0), diti_tensor_view(graph, all, 0, rows, 0, p->width), "kind");
-    diti_copy(graph, state->glyphs, diti_tensor_view(graph, all, rows, glyphs, 0, p->width), "glyphs");
+    diti_hunyuanvideo15_put(graph, state->seen, all, diti_hunyuanvideo15_put(graph, state->glyphs, all, rows));
     return diti_gather_tensor(graph, all, state->places, "places of text");
 }
 
@@ -505,6 +553,7 @@ static const diti_place diti_hunyuanvideo15_places[] = {
     {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANVIDEO15_REPOSITORY ": tokenizer/"},
     {"", DIT_ROLE_VAE, DITI_HUNYUANVIDEO15_REPOSITORY ": vae/"},
     {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANVIDEO15_REPOSITORY ": scheduler/"},
+    {"", DIT_ROLE_IMAGE_ENCODER, "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v: image_encoder/"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
 

@@ -47,6 +47,8 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
+    bool marks_given; /* the last of condition_channels is 1 in frames that are given; those before are a latent's, with
+                         zeros behind such frames */
     uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
                                   and the others are those of the picture without what is repainted; 0: in models of
                                   pictures all are the picture's that is followed */
@@ -128,6 +130,8 @@ typedef struct diti_model_traits {
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     uint32_t pictures_seen;  /* text2 are tokens that an image encoder makes of so many pictures: of the one that is
                                 moved, and of the one that its clip ends with */
+    uint32_t seen_columns;   /* the tokens have so many columns and are a text beside text2 (diti_step_desc.seen), the
+                                same for all branches; 0: they are text2 */
     bool masks_padding;      /* encoders leave the padding out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
@@ -287,6 +291,7 @@ typedef struct diti_step_desc {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* like text and text_items, for the second encoder; 0 where traits name none */
     uint32_t text2_tokens;          /* rows of text2 that one prompt has at most, where traits.text_unit is not 0 */
+    diti_tensor seen;               /* F32 [tokens, seen_columns] of an image encoder; 0 where traits name none */
     const uint32_t *text_lengths,
         *text2_lengths;          /* host, for write_inputs: tokens of each prompt that are no padding */
     const uint32_t *text_firsts; /* host, for write_inputs: the row of text at which each prompt begins; NULL: every

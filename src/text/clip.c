@@ -55,15 +55,18 @@ static bool diti_clip_is_open(const diti_loader *loader) { return loader->user =
 
 DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err) {
     /* A model without a config is OpenAI's if it has 768 channels, and OpenCLIP's if it has more. */
-    const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
-    uint32_t heads = config->columns < 64 ? 1 : config->columns / 64;
+    const char *usual = config->siglip ? "gelu_pytorch_tanh" : config->columns <= 768 ? "quick_gelu" : "gelu";
+    const char *name = diti_setting_text(settings, "hidden_act", usual);
+    uint32_t head = config->siglip ? 72 : 64, heads = config->columns < head ? 1 : config->columns / head;
     config->heads = diti_setting_size(settings, "num_attention_heads", heads, 1024);
-    config->eps = (float)diti_setting_number(settings, "layer_norm_eps", 1e-5, 1e-30, 1);
+    config->eps = (float)diti_setting_number(settings, "layer_norm_eps", config->siglip ? 1e-6 : 1e-5, 1e-30, 1);
     DITI_TRY(settings->result);
     config->activation = DITI_ACTIVATION_GELU_ERF;
     if (diti_equal(name, "gelu")) return DIT_OK;
     config->activation = DITI_ACTIVATION_QUICK_GELU;
     if (diti_equal(name, "quick_gelu")) return DIT_OK;
+    config->activation = DITI_ACTIVATION_GELU_TANH;
+    if (diti_equal(name, "gelu_pytorch_tanh") && config->siglip) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu", name);
 }

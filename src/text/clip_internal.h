@@ -15,6 +15,7 @@ typedef struct diti_clip_config {
     int32_t end; /* the token that stands for the prompt; -1: the one with the largest id */
     float eps;
     diti_activation activation;
+    bool siglip; /* SigLIP, whose heads, activation and eps are others where config.json does not say them */
 } diti_clip_config;
 
 /* Heads, activation and eps of config.json, or by size. */

@@ -16,6 +16,7 @@ typedef struct golden_hv15 {
     golden_case base;
     uint32_t lengths[2]; /* rows of the text and of the glyphs that are no padding */
     uint32_t glyphs;     /* recorded rows */
+    uint32_t seen;       /* rows of the picture that is moved; 0: there is none */
 } golden_hv15;
 
 static inline uint32_t golden_hv15_length(golden_hv15 *c, const char *mask, uint32_t rows) {
@@ -39,7 +40,15 @@ static inline void golden_hv15_inputs(golden_hv15 *c, diti_transformer *model) {
     d->text2_lengths = &c->lengths[1];
     d->text2_tokens = c->lengths[1];
     model->traits.text2_tokens = c->glyphs;
+    model->traits.condition_channels = c->seen ? channels + 1 : 0;
     values = golden_case_rows(&c->base, "in.hidden_states", 2 * channels + 1, plane);
+    if (c->seen) {
+        float *condition = (float *)malloc((size_t)(channels + 1) * plane * sizeof *condition);
+        memcpy(condition, values + (size_t)channels * plane, (size_t)(channels + 1) * plane * sizeof *condition);
+        d->condition = golden_give(&c->base.m, DITI_F32, channels + 1, plane, condition);
+        d->seen = golden_give(&c->base.m, DITI_F32, c->seen, config->picture,
+                              golden_case_rows(&c->base, "in.image_embeds", c->seen, config->picture));
+    }
     d->latent = golden_give(&c->base.m, DITI_F32, channels, plane, values);
     d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, config->text,
                           golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, config->text));
@@ -48,12 +57,14 @@ static inline void golden_hv15_inputs(golden_hv15 *c, diti_transformer *model) {
     d->row = golden_give_u32(&c->base.m, 0);
 }
 
-/* Rows of x that count: glyphs, then text, then video, as they are recorded, but for padding. */
+#define GOLDEN_HV15_SEEN 5u /* recorded rows of a picture */
+
+/* Rows of x that count: the picture, glyphs, then text, then video, as they are recorded, but for padding. */
 static inline void golden_hv15_expect(golden_hv15 *c, diti_tensor x, const char *text, const char *video) {
-    uint32_t texts = c->base.step.text_tokens + c->lengths[1], kept = c->lengths[0] + c->lengths[1],
+    uint32_t texts = c->base.step.text_tokens + c->lengths[1] + c->seen, kept = c->lengths[0] + c->lengths[1] + c->seen,
              rows = c->base.step.token_range.rows, width = diti_tensor_columns(&c->base.m.graph, x),
              all = c->base.step.text_tokens + c->glyphs;
-    float *reference = golden_case_rows(&c->base, text, all + 5, width); /* five rows of a picture, which is masked */
+    float *reference = golden_case_rows(&c->base, text, all + GOLDEN_HV15_SEEN, width);
     golden_expect(&c->base.m, text, diti_tensor_view(&c->base.m.graph, x, texts - kept, kept, 0, width), reference,
                   GOLDEN_BLOCK);
     golden_case_expect(&c->base, video, diti_tensor_view(&c->base.m.graph, x, texts, rows, 0, width), GOLDEN_BLOCK);
@@ -63,7 +74,7 @@ static inline void golden_hv15_parts(golden_hv15 *c, const diti_transformer *mod
     const diti_hunyuanvideo15 *own = diti_hunyuanvideo15_of(model);
     diti_step_desc *d = &c->base.step;
     diti_graph *graph = &c->base.m.graph;
-    uint32_t i, width = own->config.width, texts = d->text_tokens + c->lengths[1];
+    uint32_t i, width = own->config.width, texts = d->text_tokens + c->lengths[1] + c->seen;
     char text[64], video[64];
     diti_tensor x;
     diti_transformer_begin(model, graph, d);
@@ -88,7 +99,8 @@ static inline bool golden_run_hv15_case(golden *g, const golden_folder *folder, 
     c.base.index = index;
     c.base.m.folder = folder;
     glyphs = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.encoder_hidden_states_2", name));
-    if (!glyphs || index > 1) return false; /* with a picture */
+    if (!glyphs) return false;
+    c.seen = index > 1 ? GOLDEN_HV15_SEEN : 0;
     c.glyphs = (uint32_t)glyphs->shape[1];
     if (!golden_case_clip(&c.base, folder, "in.hidden_states", "in.encoder_hidden_states", 2, &items)) return false;
     golden_graph_begin(&c.base.m, g, folder);
@@ -197,6 +209,43 @@ static inline void golden_hv15_prompt(golden_pipe *p, const char *name, const ch
     free(blob);
 }
 
+/* SigLIP reads the recorded picture. */
+static inline void golden_hv15_see(golden *g, const golden_folder *folder, const diti_clip_vision *vision) {
+    dit_error err = DITI_ZERO;
+    dit_image picture = DITI_ZERO;
+    diti_tensor patches;
+    golden_graph m;
+    uint64_t count;
+    golden_graph_begin(&m, g, folder);
+    diti_graph_segment(&m.graph, "picture", false);
+    patches = diti_clip_vision_input(vision, &m.graph);
+    golden_expect(&m, "i2v.image_embeds", diti_clip_vision_encode(vision, &m.graph, patches),
+                  golden_floats(folder->golden, "i2v.image_embeds", &count), GOLDEN_MODEL);
+    if (golden_require(g,
+                       golden_picture(folder, "i2v.image0_u8", &picture) && golden_graph_create(&m, &err) == DIT_OK &&
+                           diti_clip_vision_write(vision, m.plan, patches, &picture, &err) == DIT_OK,
+                       "the picture is seen %s", err.message))
+        golden_graph_run(&m);
+    golden_graph_end(&m);
+    free((void *)(uintptr_t)picture.rgba);
+}
+
+static inline void golden_hv15_vision(golden *g, const golden_folder *folder) {
+    diti_json *config = golden_open_json(&g->env, folder->path, "image_encoder/config.json");
+    diti_checkpoint *weights = golden_open_checkpoint(&g->env, folder->path, "image_encoder/model.safetensors");
+    diti_clip_vision *vision = NULL;
+    dit_error err = DITI_ZERO;
+    if (golden_require(g,
+                       weights && golden_open_device(g) &&
+                           diti_clip_vision_load(golden_shared.device, &g->env, config, weights, "", NULL, &vision,
+                                                 &err) == DIT_OK,
+                       "the image encoder loads %s", err.message))
+        golden_hv15_see(g, folder, vision);
+    diti_clip_vision_destroy(vision);
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, config);
+}
+
 static inline void golden_hv15_clip(golden_pipe *p, const char *name, const diti_json *call) {
     uint32_t steps = (uint32_t)diti_json_number(call, "num_inference_steps", 1);
     dit_job_desc desc = DITI_ZERO;
@@ -226,8 +275,9 @@ static inline void golden_hv15_clip(golden_pipe *p, const char *name, const diti
         diti_format(tensor, sizeof tensor, "%s.step%u.latents", name, (unsigned)steps - 1);
         golden_clips_latents(p, job, tensor);
         diti_format(tensor, sizeof tensor, "%s.out.frames01", name);
-        golden_clips_frames(p, golden_clips_read(p, job), desc.frame_count, (size_t)desc.width * desc.height,
-                            GOLDEN_FRAMES_01, tensor);
+        if (diti_checkpoint_find(p->folder->golden, tensor))
+            golden_clips_frames(p, golden_clips_read(p, job), desc.frame_count, (size_t)desc.width * desc.height,
+                                GOLDEN_FRAMES_01, tensor);
     }
     dit_job_destroy(job);
     free(values);
@@ -237,6 +287,9 @@ static inline void golden_hv15_call(golden *g, const golden_folder *folder, cons
     golden_beside source = DITI_ZERO;
     golden_pipe p = DITI_ZERO;
     dit_model_desc desc = DITI_ZERO;
+    dit_image picture = DITI_ZERO;
+    bool moves = diti_equal(name, "i2v");
+    if (moves) source.config = "{\"task_type\":\"i2v\",\"rope_axes_dim\":[4,6,6]}";
     source.parts = golden_hv15_beside;
     source.count = DITI_COUNT(golden_hv15_beside);
     source.path = folder->path;
@@ -244,7 +297,9 @@ static inline void golden_hv15_call(golden *g, const golden_folder *folder, cons
     desc.source.user = &source;
     if (golden_pipe_load(&p, g, folder, &desc)) {
         golden_require(g, p.model->info.default_guidance == 6, "guider_config.json tells the guidance");
-        if (!g->split) {
+        if (moves && golden_require(g, golden_picture(folder, "i2v.image0_u8", &picture), "there is a picture"))
+            p.init = &picture;
+        if (!g->split && !moves) {
             golden_hv15_prompt(&p, "glyphs", diti_json_string(call, "prompt", ""));
             golden_hv15_prompt(&p, "plain", diti_json_string(call, "negative_prompt", ""));
             golden_hv15_prompt(&p, "empty", "");
@@ -252,14 +307,15 @@ static inline void golden_hv15_call(golden *g, const golden_folder *folder, cons
         golden_hv15_clip(&p, name, call);
     }
     golden_pipe_close(&p);
+    free((void *)(uintptr_t)picture.rgba);
 }
 
-/* Full sweeps: the splits that take prompts of unequal length. */
+/* The splits that take prompts of unequal length: all in full sweeps, and one that gets a picture's tokens. */
 static inline void golden_hv15_split(golden *g, const golden_folder *folder, const char *name, const diti_json *call) {
     static const char *const splits[][2] = {{"cfg2", "0,0"}, {"tensor2", "0,0"}, {"layers2", "0,0"}};
     golden on = *g;
-    size_t i;
-    for (i = 0; i < DITI_COUNT(splits); i++) {
+    size_t i, count = test_sweeps() ? DITI_COUNT(splits) : diti_equal(name, "i2v");
+    for (i = 0; i < count; i++) {
         on.split = splits[i][0];
         on.device = splits[i][1];
         golden_hv15_call(&on, folder, name, call);
@@ -276,7 +332,8 @@ static inline void golden_run_hunyuanvideo15(golden *g, const golden_folder *fol
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, config);
     golden_run_hv15_vaes(g, folder);
+    golden_hv15_vision(g, folder);
     golden_each_call(g, folder, golden_hv15_call);
-    if (test_sweeps() && !g->split) golden_each_call(g, folder, golden_hv15_split);
+    if (!g->split) golden_each_call(g, folder, golden_hv15_split);
 }
 #endif
