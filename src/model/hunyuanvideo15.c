@@ -235,14 +235,28 @@ static const diti_chat diti_hunyuanvideo15_chats[] = {
     DITI_CHATS_END,
 };
 
+/* Such models have the tensors of those for texts. */
+static void diti_hunyuanvideo15_move(diti_model_traits *traits) {
+    bool large = traits->default_columns > 53;
+    traits->variant = large ? "i2v-720p" : "i2v-480p";
+    if (large) traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
+    traits->condition_channels = traits->latent_channels + 1;
+    traits->marks_given = traits->means = true;
+    traits->pictures_seen = 1;
+}
+
+/* A file in the transformer's place has no config.json, and the folder around it tells what it does. */
+static void diti_hunyuanvideo15_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)scheduler;
+    if (diti_equal(diti_json_string(index, "_class_name", ""), "HunyuanVideo15ImageToVideoPipeline"))
+        diti_hunyuanvideo15_move(traits);
+}
+
 static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     const diti_hunyuanvideo15_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool large = config->target > 800;
-    traits->variant = config->moves     ? large ? "i2v-720p" : "i2v-480p"
-                      : !config->target ? "1.5"
-                      : large           ? "720p"
-                                        : "480p";
+    traits->variant = !config->target ? "1.5" : large ? "720p" : "480p";
     traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
@@ -260,19 +274,16 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     traits->chat = &diti_hunyuanvideo15_chats[0];
     traits->encoders[0] = DITI_ENCODER_QWEN2;
     traits->encoders[1] = DITI_ENCODER_BYT5;
-    traits->scheduler = !large          ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}"
-                        : config->moves ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}"
-                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":9.0}";
+    traits->scheduler = large ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":9.0}"
+                              : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 50;
     traits->default_guidance = 6;
     traits->attends_padding = traits->masks_padding = true;
     traits->joint = traits->planar = true;
-    if (!config->moves) return;
-    traits->condition_channels = config->channels + 1;
-    traits->marks_given = traits->means = true;
-    traits->pictures_seen = 1;
     traits->seen_columns = config->picture;
+    traits->settle = diti_hunyuanvideo15_settle;
+    if (config->moves) diti_hunyuanvideo15_move(traits);
 }
 
 static void diti_hunyuanvideo15_load(diti_component *component, diti_loader *loader) {

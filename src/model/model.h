@@ -131,7 +131,7 @@ typedef struct diti_model_traits {
     uint32_t pictures_seen;  /* text2 are tokens that an image encoder makes of so many pictures: of the one that is
                                 moved, and of the one that its clip ends with */
     uint32_t seen_columns;   /* the tokens have so many columns and are a text beside text2 (diti_step_desc.seen), the
-                                same for all branches; 0: they are text2 */
+                                same for all branches, where pictures_seen is not 0; 0: they are text2 */
     bool masks_padding;      /* encoders leave the padding out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */

@@ -206,14 +206,11 @@ static inline dit_result golden_beside_open(const char *member, dit_source *out,
     for (i = 0; i < beside->count; i++)
         if (!strncmp(member, beside->parts[i][0], strlen(beside->parts[i][0]))) folder = beside->parts[i][1];
     if (!golden_has(folder, member)) return DIT_ERROR_IO;
-    instead = !strcmp(member, "transformer/config.json") ? beside->config
-              : !strcmp(member, "model_index.json")      ? beside->index
-                                                         : NULL;
-    if (instead) {
-        out->data = instead;
-        out->size = strlen(instead);
-        return DIT_OK;
-    }
+    out->data = !strcmp(member, "transformer/config.json") ? beside->config
+                : !strcmp(member, "model_index.json")      ? beside->index
+                                                           : NULL;
+    out->size = out->data ? strlen((const char *)out->data) : 0;
+    if (out->data) return DIT_OK;
     golden_join(beside->file, sizeof beside->file, folder, member);
     out->path = beside->file;
     return DIT_OK;

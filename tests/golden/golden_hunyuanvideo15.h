@@ -289,7 +289,8 @@ static inline void golden_hv15_call(golden *g, const golden_folder *folder, cons
     dit_model_desc desc = DITI_ZERO;
     dit_image picture = DITI_ZERO;
     bool moves = diti_equal(name, "i2v");
-    if (moves) source.config = "{\"task_type\":\"i2v\",\"rope_axes_dim\":[4,6,6]}";
+    if (moves && g->split) source.index = "{\"_class_name\":\"HunyuanVideo15ImageToVideoPipeline\"}";
+    if (moves && !g->split) source.config = "{\"task_type\":\"i2v\",\"rope_axes_dim\":[4,6,6]}";
     source.parts = golden_hv15_beside;
     source.count = DITI_COUNT(golden_hv15_beside);
     source.path = folder->path;
