@@ -690,9 +690,23 @@ static int complain_absent(const app *a) {
                     path, (unsigned long long)absent);
 }
 
+/* Two transformers are experts of models that make clips, or branches of one that makes pictures. */
+static int check_second(const app *a) {
+    bool clips = a->info.default_frames > 0;
+    if (a->o.uncond && clips)
+        return complain(EXIT_USAGE, "--uncond-diffusion-model is of Ideogram 4; leave the option out for a model of %s",
+                        a->info.family);
+    if (a->o.high_noise && !clips)
+        return complain(EXIT_USAGE,
+                        "--high-noise-diffusion-model is of Wan 2.2; leave the option out for a model of %s",
+                        a->info.family);
+    return EXIT_GOOD;
+}
+
 /* Its sizes and parts. */
 static int check_model(app *a) {
     int code = a->headers ? EXIT_GOOD : open_headers(a, NULL);
+    if (!code) code = check_second(a);
     if (!code) code = check_encoders(a);
     if (!code) code = check_class(a, a->headers);
     if (!code) code = check_clip_options(a);

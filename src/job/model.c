@@ -97,6 +97,10 @@ static dit_result diti_model_load_second(dit_model *model, const dit_model_desc 
     if (model->guides_apart) want.folder = model->transformer->traits.guides_apart;
     options = diti_model_options(model, desc, DITI_PART_TRANSFORMER_2, DIT_ROLE_TRANSFORMER);
     result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && part.checkpoint && !model->guides_apart && !(model->transformer->traits.expert_guidance > 0))
+        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                           "%s: %s has one transformer; leave out this one, which has the role DIT_ROLE_TRANSFORMER_2",
+                           diti_checkpoint_name(part.checkpoint), model->transformer->family->title);
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options,

@@ -2321,6 +2321,13 @@ static void test_unconditional(void) {
     o = RUN("--uncond-diffusion-model", GUIDED, "--high-noise-diffusion-model", GUIDED, "--diffusion-model", GUIDED,
             "-p", "x");
     CHECK(one_line_saying(&o, 2, "no model has both"));
+    o = RUN("-m", EXPERTS, "--uncond-diffusion-model", EXPERTS "/transformer_2", "-p", "x");
+    CHECK(one_line_saying(&o, 2, "--uncond-diffusion-model is of Ideogram 4"));
+    o = RUN("-m", GUIDED, "--high-noise-diffusion-model", GUIDED "/transformer", "-p", "x");
+    CHECK(one_line_saying(&o, 2, "--high-noise-diffusion-model is of Wan 2.2"));
+    o = RUN("-m", "tests/fixtures/pipe_krea2", "--uncond-diffusion-model", "tests/fixtures/pipe_krea2/transformer",
+            "-p", "x");
+    CHECK(one_line_saying(&o, 3, "Krea 2 has one transformer; leave out this one"));
     for (size_t i = 0; i < 3; i++) {
         o = RUN("-m", GUIDED, parts[i][0], parts[i][1], "--llm", "tests/fixtures/pipe_krea2/text_encoder",
                 "--tokenizer", "tests/fixtures/pipe_krea2/tokenizer", "--vae", "tests/fixtures/pipe_flux2_klein/vae",
