@@ -201,7 +201,7 @@ typedef struct golden_beside {
 
 static inline dit_result golden_beside_open(const char *member, dit_source *out, void *user) {
     golden_beside *beside = (golden_beside *)user;
-    const char *folder = beside->path, *instead;
+    const char *folder = beside->path;
     size_t i;
     for (i = 0; i < beside->count; i++)
         if (!strncmp(member, beside->parts[i][0], strlen(beside->parts[i][0]))) folder = beside->parts[i][1];
