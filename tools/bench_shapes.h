@@ -178,7 +178,8 @@ static const shape shapes[] = {
     {"cogvideox15-5b", 3072, 48, 12288, 11, 4080, 224, 128, 128, DITI_QKV_LAYER, true, {{LAYER_EXPERT, 42}}},
     {"ltx-2b", 2048, 32, 8192, 1, 7392, 128, 128, 128, DITI_QKV_RMS, true, {{LAYER_CROSS, 28}}}, /* 161x512x704 */
     {"ltx-13b", 4096, 32, 16384, 1, 7392, 128, 128, 128, DITI_QKV_RMS, true, {{LAYER_CROSS, 48}}},
-    {"hunyuanvideo", /* 129x720x1280 */
+    {"ltx2-19b", 4096, 32, 16384, 1, 6144, 1024, 128, 128, DITI_QKV_RMS, true, {{LAYER_CROSS, 48}}}, /* 121x512x768 */
+    {"hunyuanvideo",                                                                                 /* 129x720x1280 */
      3072,
      24,
      12288,
