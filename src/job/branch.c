@@ -6,7 +6,7 @@
 
 /* --- requests --- */
 
-/* A pixel's part in the clip, as bytes of a picture that the ops below read. */
+/* A pixel's part in the clip, as bytes of a picture that given.c reads. */
 enum { DITI_BRANCH_STAYS = 0, DITI_BRANCH_GREY = 127, DITI_BRANCH_ANEW = 255 };
 /* In front of the references in diti_job_shape.given: what stays, and what is made anew. */
 #define DITI_BRANCH_CLIPS 2u
@@ -102,6 +102,7 @@ static dit_result diti_branch_check_references(const dit_model *model, const dit
 static dit_result diti_branch_check(const dit_model *model, const dit_job_desc *desc, const diti_job_request *request,
                                     dit_error *err) {
     const char *wrong = desc->strength != 0 ? "strength" : NULL;
+    if (request->shape.reuse.references) wrong = "cache \"references\"";
     if (desc->mask_strategy) wrong = "mask_strategy";
     if (desc->loop || desc->loop_count > 1 || desc->loop_frames || desc->loop_edit > 0) wrong = "loop_count";
     if (wrong)
@@ -134,6 +135,7 @@ DIT_INTERNAL dit_result diti_job_request_branch(const dit_model *model, const di
             2 * traits->latent_channels + factor * factor);
     DITI_TRY(diti_branch_check(model, desc, out, err));
     shape->branch = true;
+    shape->loop_count = 1;
     shape->controls = 1;
     out->net_adapters[0].weight = desc->control_strength != 0 ? desc->control_strength : 1;
     out->net_adapters[0].last = 1;
@@ -155,21 +157,6 @@ DIT_INTERNAL dit_result diti_job_request_branch(const dit_model *model, const di
 }
 
 /* --- ops --- */
-
-/* Bytes of the mask become 1 where a pixel counts and 0 elsewhere: DITI_BRANCH_GREY counts on neither side. */
-DIT_INTERNAL diti_tensor diti_branch_rows(const diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t first,
-                                          bool anew) {
-    diti_tensor words =
-        diti_tensor_view(graph, share->program.branch_parts, 0, 1, first, diti_tensor_rows(graph, rows));
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.activation = DITI_ACTIVATION_RELU;
-    desc.scale = anew ? 2 : -2;
-    desc.offset = -1;
-    desc.out_f32 = true;
-    desc.name = "part of the followed clip";
-    return diti_multiply(graph, rows, diti_elementwise(graph, diti_image_in(graph, words, 3, false), &desc), 0,
-                         desc.name);
-}
 
 /* Latent frames [frame, frame + those of planes) of some channels of what the branch reads. */
 static void diti_branch_put(const diti_share *share, diti_graph *graph, diti_tensor planes, uint32_t channel,
@@ -353,10 +340,13 @@ static dit_result diti_branch_write_reference(diti_share *share, uint32_t index,
     return result;
 }
 
-DIT_INTERNAL dit_result diti_branch_write(diti_share *share, uint32_t index, dit_error *err) {
-    if (!index) DITI_TRY(diti_branch_write_clip(share, err));
-    if (!index) return diti_branch_write_mask(share, err);
-    if (index < DITI_BRANCH_CLIPS) return DIT_OK; /* other parts of the same pixels */
-    return diti_branch_write_reference(share, index, share->job->request.reference_images[index - DITI_BRANCH_CLIPS],
-                                       err);
+DIT_INTERNAL dit_result diti_branch_write(diti_share *share, dit_error *err) {
+    uint32_t i;
+    if (share->assignment.share || !share->job->request.shape.branch) return DIT_OK;
+    DITI_TRY(diti_branch_write_clip(share, err));
+    DITI_TRY(diti_branch_write_mask(share, err));
+    for (i = DITI_BRANCH_CLIPS; i < share->job->request.shape.given_count; i++)
+        DITI_TRY(
+            diti_branch_write_reference(share, i, share->job->request.reference_images[i - DITI_BRANCH_CLIPS], err));
+    return DIT_OK;
 }

@@ -453,7 +453,9 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
         bool alike = graph->guard_alike, bare = graph->guard_bare;
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
         diti_emit_alike(share, graph);
-        if (shape->given_count)
+        if (shape->branch)
+            diti_branch_emit(share, graph);
+        else if (shape->given_count)
             diti_given_emit(share, graph, &states);
         else
             diti_start_emit(share, graph, &states);

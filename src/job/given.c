@@ -351,7 +351,6 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given, and this model (%s %s) takes none; leave them out",
                          model->info.family, model->info.variant);
-    if (out->shape.clip && model->transformer->branch) return diti_job_request_branch(model, desc, out, err);
     if (wanted && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: %s is given, and this model (%s %s) holds no frames; leave it out", wanted,
@@ -397,6 +396,22 @@ DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_re
 
 /* --- ops --- */
 
+/* Rows of a clip that is followed, from `first` on: those that stay, or those that are made anew. The others become 0,
+   which is grey: branch.c writes bytes of 0, 255, and 127 where a pixel is on neither side. */
+static diti_tensor diti_given_part_rows(const diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t first,
+                                        bool anew) {
+    diti_tensor words =
+        diti_tensor_view(graph, share->program.branch_parts, 0, 1, first, diti_tensor_rows(graph, rows));
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_RELU;
+    desc.scale = anew ? 2 : -2;
+    desc.offset = -1;
+    desc.out_f32 = true;
+    desc.name = "part of the followed clip";
+    return diti_multiply(graph, rows, diti_elementwise(graph, diti_image_in(graph, words, 3, false), &desc), 0,
+                         desc.name);
+}
+
 /* Pixels of a chunk as rows in -1..1; of a clip that is followed, one part of them. */
 static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, uint32_t index,
                                    const diti_vae_chunk *chunk) {
@@ -407,7 +422,7 @@ static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, u
         return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
     rows = diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
                          false);
-    return shape->branch ? diti_branch_rows(share, graph, rows, chunk->first * pixels, index > 0) : rows;
+    return shape->branch ? diti_given_part_rows(share, graph, rows, chunk->first * pixels, index > 0) : rows;
 }
 
 /* Both parts of a clip that is followed have the same pixels. */
@@ -635,10 +650,6 @@ DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const di
     const diti_job_shape *shape = &share->job->request.shape;
     diti_tensor latents[DITI_JOB_MAX_GIVEN], first;
     uint32_t i;
-    if (shape->branch) {
-        diti_branch_emit(share, graph);
-        return;
-    }
     if (shape->moves) {
         diti_given_emit_condition(share, graph);
         return;
@@ -748,7 +759,7 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
             DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][0], request->given_noise + at,
                                      inside * sizeof(float), err));
         if (first) {
-            DITI_TRY(request->shape.branch ? diti_branch_write(share, i, err) : diti_given_write_pixels(share, i, err));
+            if (!request->shape.branch) DITI_TRY(diti_given_write_pixels(share, i, err)); /* branch.c writes those */
             DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][1],
                                      request->given_noise + at + inside, last * sizeof(float), err));
         }

@@ -186,6 +186,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_inputs_noise(share, err));
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
+    DITI_TRY(diti_branch_write(share, err));
     DITI_TRY(diti_clip_write(share, err));
     DITI_TRY(diti_preview_write(share, err));
     DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,

@@ -721,12 +721,8 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
 /* --- branch.c: a clip that the model's own net follows --- */
 DIT_INTERNAL dit_result diti_job_request_branch(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                 dit_error *err);
-/* Rows of pixels, from `first` on: those that stay, or are made anew; the others become 0, which is grey. */
-DIT_INTERNAL diti_tensor diti_branch_rows(const diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t first,
-                                          bool anew);
 DIT_INTERNAL void diti_branch_emit(diti_share *share, diti_graph *graph);
-/* The content of given[index]. */
-DIT_INTERNAL dit_result diti_branch_write(diti_share *share, uint32_t index, dit_error *err);
+DIT_INTERNAL dit_result diti_branch_write(diti_share *share, dit_error *err); /* where the job has a branch */
 /* --- references.c: pictures that a picture is made after --- */
 /* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
    shifted: false: they are scaled alone. */

@@ -694,7 +694,9 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     else
         DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
     DITI_TRY(diti_job_request_control(model, desc, out, err));
-    DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
+    DITI_TRY(out->shape.clip && model->transformer->branch
+                 ? diti_job_request_branch(model, desc, out, err)
+                 : diti_job_request_given(model, env, desc, before, out, err));
     DITI_TRY(diti_request_picture_noise(model, env, desc, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0)
