@@ -138,6 +138,11 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
         low->layers != high->layers || low->width != high->width)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "transformer and transformer_2 differ in their sizes; they are not two experts of one model");
+    if (low->control_channels != high->control_channels)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s follows a clip, and the other one of transformer and transformer_2 does not; they are not "
+                         "two experts of one model",
+                         high->control_channels ? "transformer" : "transformer_2");
     model->boundary = 1000 * (float)(boundary > 0 ? boundary : high->condition_channels ? 0.9 : 0.875);
     return DIT_OK;
 }

@@ -25,9 +25,9 @@ static inline dit_result golden_vace_file(const char *member, dit_source *out, v
     return DIT_OK;
 }
 
-/* original: of the transformer; NULL: the folder's. */
+/* original: of the transformer; NULL: the folder's. budget: of weights; 0: none. */
 static inline bool golden_vace_open(golden_pipe *p, golden *g, const golden_folder *folder, bytes *original,
-                                    bool experts) {
+                                    bool experts, uint64_t budget) {
     static const char *const folders[GOLDEN_VACE_PARTS] = {"transformer",
                                                            "../pipe_wan22_i2v_a14b/vae",
                                                            "../pipe_wan22_i2v_a14b/text_encoder",
@@ -61,6 +61,7 @@ static inline bool golden_vace_open(golden_pipe *p, golden *g, const golden_fold
     context.devices = g->split && !g->device ? "0,1" : g->device;
     context.cache = golden_pipe_cache.bytes;
     context.cache_size = golden_pipe_cache.size;
+    desc.weight_budget = budget;
     desc.components = components;
     desc.component_count = experts ? GOLDEN_VACE_PARTS : GOLDEN_VACE_PARTS - 1;
     if (!golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) ||
@@ -176,15 +177,19 @@ static inline void golden_run_vace(golden *g, const golden_folder *folder) {
     diti_checkpoint *weights;
     golden_pipe p = DITI_ZERO;
     bytes file = {0};
+    uint64_t all = 0;
     uint32_t i;
-    for (i = 0; i < 2 && calls; i++) {
-        if (golden_vace_open(&p, g, folder, NULL, i > 0)) golden_vace_cases(&p, calls, NULL);
+    for (i = 0; i < 3 && calls; i++) { /* the last one with weights of either expert that are read in its steps */
+        if (golden_vace_open(&p, g, folder, NULL, i > 0, i > 1 ? all / 4 * 3 : 0)) {
+            golden_vace_cases(&p, calls, NULL);
+            all = p.model->info.weight_bytes;
+        }
         golden_pipe_close(&p);
     }
     weights = golden_open_checkpoint(&g->env, folder->path, "transformer/diffusion_pytorch_model.safetensors");
     if (weights && calls) {
         file = golden_renamed_file(weights, &to);
-        if (golden_vace_open(&p, g, folder, &file, false)) golden_vace_cases(&p, calls, "follow");
+        if (golden_vace_open(&p, g, folder, &file, false, 0)) golden_vace_cases(&p, calls, "follow");
         golden_pipe_close(&p);
     }
     diti_checkpoint_close(weights);

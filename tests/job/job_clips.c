@@ -354,6 +354,44 @@ static dit_model *load_vace(uint64_t budget) {
     return model;
 }
 
+/* A transformer whose blocks that follow a clip have other names, and which has so none. */
+static dit_result open_plain_wan(const char *member, dit_source *out, void *user) {
+    static const char config[] = "{\"_class_name\": \"WanTransformer3DModel\", \"num_attention_heads\": 2, "
+                                 "\"attention_head_dim\": 24}";
+    const bytes *file = (const bytes *)user;
+    const bool weights = diti_equal(member, "diffusion_pytorch_model.safetensors");
+    if (!weights && !diti_equal(member, "config.json")) return DIT_ERROR_IO;
+    out->data = weights ? (const void *)file->data : config;
+    out->size = weights ? file->size : strlen(config);
+    return DIT_OK;
+}
+
+/* One expert follows a clip, and the other one does not. */
+static void test_unlike_experts(void) {
+    bytes file = {0};
+    dit_component components[2];
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    size_t i;
+    char *text;
+    memset(components, 0, sizeof components);
+    file.data = (void *)test_read_file(VACE "transformer/diffusion_pytorch_model.safetensors", &file.size);
+    text = (char *)file.data;
+    for (i = 0; i + 5 < file.size; i++)
+        if (!memcmp(text + i, "\"vace_", 6)) text[i + 1] = 'w';
+    components[0].role = DIT_ROLE_TRANSFORMER, components[0].source.path = VACE "transformer";
+    components[1].role = DIT_ROLE_TRANSFORMER_2, components[1].source.open = open_plain_wan;
+    components[1].source.user = &file;
+    desc.components = components, desc.component_count = 2;
+    desc.dry_run = true;
+    CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+                      strstr(err.message, "transformer follows a clip, and the other one"),
+                  "%s", err.message);
+    dit_model_destroy(model);
+    bytes_free(&file);
+}
+
 /* Wrong requests and their sentences. */
 static void test_following_refused(const dit_model *model, const dit_image *clip) {
     dit_reference references[11] = {{NULL, 0}};
@@ -460,6 +498,7 @@ static void test_following(bool sweep) {
           !info.holds_frames);
     CHECK(info.default_frames == 81 && info.default_width == 832 && !strcmp(info.variant, "vace-1.3b"));
     test_following_refused(model, clip);
+    test_unlike_experts();
     test_following_ends(model, clip);
     desc.frame_count = FOLLOWED;
     desc.control_image = clip, desc.control_count = FOLLOWED;
