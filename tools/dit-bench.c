@@ -26,10 +26,7 @@ static const char usage_cases[] =
     "encoder        a text encoder: --shape t5-xxl, clip-l or clip-g\n"
     "model --shape  one evaluation of a known transformer, random weights: dit-xl-2 pixart-sigma-1024 sd3-medium sd35-large\n"
     "               flux flux-tiny hunyuandit stdit stdit3 latte latte-t2v cogvideox-2b cogvideox-5b cogvideox15-5b ltx-2b\n"
-    "               ltx-13b ltx2-19b hunyuanvideo hunyuanvideo15 wan-1.3b wan-ti2v-5b
-"
-    "               wan-14b.
-"
+    "               ltx-13b ltx2-19b hunyuanvideo hunyuanvideo15 wan-1.3b wan-ti2v-5b wan-14b.\n"
     "               --layers N runs N and extrapolates; --no-fusion: epilogues as passes of their own; --no-replay: commands recorded anew each run\n"
     "block --shape  one layer of each kind. --lora N, for model and block: a LoRA of rank N beside every layer\n"
     "               clips, of both: --frames F --tokens N of a frame; --full: stdit's tokens of all frames attend each other\n"
