@@ -106,6 +106,7 @@ static const shape shapes[] = {
     {"ideogram-4", 4608, 18, 12288, 1, 4096, 256, 128, 128, DITI_QKV_RMS, true, {{LAYER_SANDWICH, 34}}},
     {"qwen-image", 3072, 24, 12288, 1, 4096, 128, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 60}}},
     {"qwen-image-21", 4096, 32, 12288, 1, 4096, 0, 64, 64, DITI_QKV_RMS, true, {{LAYER_GATED, 32}}},
+    {"kandinsky-5", 2560, 20, 10240, 1, 4096, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 50}}},
     {"ernie-image", 4096, 32, 12288, 1, 4096, 0, 128, 128, DITI_QKV_RMS, true, {{LAYER_GATED, 36}}},
     {"chroma", 3072, 24, 12288, 1, 4096, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 19}, {LAYER_SINGLE, 38}}},
     {"longcat", 3072, 24, 12288, 1, 4096, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 10}, {LAYER_SINGLE, 20}}},

@@ -270,6 +270,7 @@ static void diti_model_assume_scale(dit_model *model, const diti_checkpoint *che
     float scale = latents ? latents->scale : 0;
     if (model->pipeline && model->pipeline->latent_scale > 0) scale = model->pipeline->latent_scale;
     if (latents) diti_vae_belongs_to(model->vae, latents->channels, scale, latents->shift);
+    if (model->transformer && model->transformer->traits.unshifted) diti_vae_unshift(model->vae);
 }
 
 /* The autoencoder has latents as the transformer has them. */

@@ -488,7 +488,7 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 /* Why rows cannot be divided: a prompt leaves rows of its place empty. NULL: none does. */
 static const char *diti_job_uneven(const dit_model *model, const diti_job_request *request) {
     uint32_t branch, unit = model->transformer->traits.text_unit;
-    if (!unit || model->transformer->traits.prefixes) return NULL;
+    if (!unit || !model->transformer->traits.joint || model->transformer->traits.prefixes) return NULL;
     for (branch = request->shape.bare ? 1 : 0; branch < diti_job_branches(&request->shape); branch++)
         if ((request->lengths[DITI_TEXT_FIRST][branch] + unit - 1) / unit * unit < request->shape.text_rows ||
             request->lengths[DITI_TEXT_SECOND][branch] < request->shape.text2_rows)

@@ -102,6 +102,7 @@ typedef struct diti_model_traits {
                                     element; 0: there is no branch */
     bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
+    bool unshifted;         /* latents are scaled alone, even where the autoencoder's config.json has a shift */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     bool draws_control;     /* the original draws the latent of each control net's picture by the seed */
     const char *cache;      /* dit_job_desc.cache "auto"; NULL: as other families */

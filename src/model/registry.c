@@ -30,6 +30,7 @@ DIT_INTERNAL const diti_family *diti_krea2_family(void);
 DIT_INTERNAL const diti_family *diti_anima_family(void);
 DIT_INTERNAL const diti_family *diti_ernie_family(void);
 DIT_INTERNAL const diti_family *diti_ideogram4_family(void);
+DIT_INTERNAL const diti_family *diti_kandinsky_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -163,6 +164,11 @@ static const diti_family_row diti_families[] = {
     {diti_ideogram4_family, "Ideogram 4", NULL},
 #else
     {NULL, "Ideogram 4", "DIT_NO_IDEOGRAM4"},
+#endif
+#ifndef DIT_NO_KANDINSKY
+    {diti_kandinsky_family, "Kandinsky 5.0", NULL},
+#else
+    {NULL, "Kandinsky 5.0", "DIT_NO_KANDINSKY"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

@@ -35,6 +35,8 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float sc
     vae->traits.shift = shift;
 }
 
+DIT_INTERNAL void diti_vae_unshift(diti_vae *vae) { vae->traits.shift = 0; }
+
 /* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
    better. */
 static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {

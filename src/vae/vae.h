@@ -35,6 +35,8 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
 /* A scale and a shift that were only assumed become these, where the latents have so many channels. */
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
+/* Latents are scaled alone, even where a config.json says a shift. */
+DIT_INTERNAL void diti_vae_unshift(diti_vae *vae);
 /* Fits a tiny autoencoder to a model whose latents have four times its channels, since a pixel of them is 2 x 2. */
 DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels);
 /* Where vae packs: channels of packed pixels are (dy, dx, c). means, deviations: of each, in place of those that the

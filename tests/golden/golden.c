@@ -40,6 +40,7 @@
 #include "model/anima.c"
 #include "model/ernie.c"
 #include "model/ideogram4.c"
+#include "model/kandinsky.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "vae/dc.c"
@@ -196,6 +197,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_qwenimage",
     "tests/fixtures/pipe_krea2",
     "tests/fixtures/pipe_ernie",
+    "tests/fixtures/pipe_kandinsky",
     "tests/fixtures/pipe_zimage",
     "tests/fixtures/pipe_flux2_klein",
     "tests/fixtures/pipe_flux3",

@@ -46,13 +46,15 @@ static inline uint32_t golden_calls_references(golden_pipe *p, const char *name)
     return count;
 }
 
-/* The static shift that makes the recorded sigmas of equal steps; 0: the scheduler's shift depends on the size. */
+/* The static shift that makes the recorded sigmas of equal steps; 0: the scheduler's own. */
 static inline float golden_calls_shift(const golden_pipe *p, const char *name, uint32_t steps) {
     char sigmas[64];
     uint64_t count;
     float *values, rest = 1.0f / (float)steps, shift = 0;
     diti_format(sigmas, sizeof sigmas, "%s.sigmas", name);
-    if (diti_json_bool(p->model->scheduler, "use_dynamic_shifting", false)) return 0;
+    if (diti_json_bool(p->model->scheduler, "use_dynamic_shifting", false) ||
+        !p->model->transformer->traits.uniform_sigmas)
+        return 0;
     values = golden_floats(p->folder->golden, sigmas, &count);
     if (values && count > 2) shift = values[1] * rest / ((1 - rest) * (1 - values[1]));
     free(values);

@@ -59,6 +59,8 @@ static const golden_asked_case golden_asked_cases[] = {
     {"pipe_ovis", "a red Fox on a sign that says \"OVIS\", highly detailed", "t2i.prompt_embeds", 0, NULL,
      "tests/fixtures/pipe_zimage"},
     {"pipe_ovis", "", "t2i.negative_prompt_embeds", 0, NULL, "tests/fixtures/pipe_zimage"},
+    {"pipe_kandinsky", GOLDEN_ASTRONAUT, "guided.prompt_embeds", 0, NULL, NULL},
+    {"pipe_kandinsky", "", "empty.prompt_embeds", 0, NULL, NULL},
 };
 
 static inline bool golden_is_chats(const golden_folder *folder) {

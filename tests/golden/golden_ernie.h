@@ -1,5 +1,5 @@
-/* ERNIE-Image's transformer on recorded inputs: every block, and whole evaluations of each sample alone, then of both
-   as branches with texts of unequal length. */
+/* ERNIE-Image's transformer, or Kandinsky 5's, on recorded inputs: every block, and whole evaluations of each sample
+   alone, then of both as branches with texts of unequal length. */
 #ifndef GOLDEN_ERNIE_H
 #define GOLDEN_ERNIE_H
 #include "golden_model.h"
@@ -45,16 +45,24 @@ static inline void golden_ernie_inputs(golden_ernie *c, const diti_transformer *
     golden_case_name(&c->base, "in.hidden_states", name);
     d->latent = golden_give(&c->base.m, DITI_F32, channels, pixels,
                             golden_item(&c->base.m, name, c->base.item, channels, pixels));
+    if (model->traits.pooled_columns) {
+        own = golden_ernie_floats(c, "in.pooled");
+        memmove(own, own + (size_t)first * model->traits.pooled_columns,
+                (size_t)d->text_batch * model->traits.pooled_columns * sizeof *own);
+        d->pooled = golden_give(&c->base.m, DITI_F32, d->text_batch, model->traits.pooled_columns, own);
+    }
     d->row = golden_give_u32(&c->base.m, 0);
     free(times);
     free(lengths);
 }
 
 /* The sample's recorded rows, of the image, then of the text, in the order in which dit.h has them. */
-static inline float *golden_ernie_rows(golden_ernie *c, const char *name, uint32_t width) {
-    uint32_t pixels = c->base.step.height * c->base.step.width, own = c->lengths[0];
-    float *all = golden_item(&c->base.m, name, c->base.item, pixels + c->most, width);
-    float *out = (float *)malloc((size_t)(own + pixels) * width * sizeof *out);
+static inline float *golden_ernie_rows(golden_ernie *c, const char *name, const diti_transformer *model) {
+    uint32_t pixels = c->base.step.token_range.rows, own = c->lengths[0], width = model->traits.width;
+    uint32_t texts = model->traits.joint ? c->most : 0;
+    float *all = golden_item(&c->base.m, name, c->base.item, pixels + texts, width), *out;
+    if (!texts) return all;
+    out = (float *)malloc((size_t)(own + pixels) * width * sizeof *out);
     memcpy(out, all + (size_t)pixels * width, (size_t)own * width * sizeof *out);
     memcpy(out + (size_t)own * width, all, (size_t)pixels * width * sizeof *out);
     free(all);
@@ -73,9 +81,9 @@ static inline void golden_ernie_parts(golden_ernie *c, const diti_transformer *m
         x = diti_transformer_block(model, graph, &c->base.step, i, x);
         diti_format(rest, sizeof rest, "mid.layers.%u", (unsigned)i);
         golden_case_name(&c->base, rest, name);
-        golden_expect(&c->base.m, name, x, golden_ernie_rows(c, name, width), GOLDEN_BLOCK);
+        golden_expect(&c->base.m, name, x, golden_ernie_rows(c, name, model), GOLDEN_BLOCK);
         x = golden_copy(&c->base.m, golden_give(&c->base.m, DITI_F32, diti_tensor_rows(graph, x), width,
-                                                golden_ernie_rows(c, name, width)));
+                                                golden_ernie_rows(c, name, model)));
     }
 }
 

@@ -29,6 +29,7 @@
 #define DIT_NO_ANIMA
 #define DIT_NO_ERNIE
 #define DIT_NO_IDEOGRAM4
+#define DIT_NO_KANDINSKY
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -135,6 +136,7 @@ int main(void) {
     check_model("tests/fixtures/pipe_anima/transformer", "DIT_NO_ANIMA");
     check_model("tests/fixtures/pipe_ernie", "DIT_NO_ERNIE");
     check_model("tests/fixtures/pipe_ideogram4/transformer", "DIT_NO_IDEOGRAM4");
+    check_model("tests/fixtures/pipe_kandinsky", "DIT_NO_KANDINSKY");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

@@ -43,6 +43,13 @@ static const edit ernie[] = {
     {TRANSFORMER, "mlp.linear_fc2", DOWN, 0},
     {NULL, NULL, 0, 0},
 };
+static const edit kandinsky[] = {
+    {TRANSFORMER, "attention.to_value", UP, 0},
+    {TRANSFORMER, "attention.out_layer", DOWN, 0},
+    {TRANSFORMER, "feed_forward.in_layer", UP, 0},
+    {TRANSFORMER, "feed_forward.out_layer", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
 /* The gate and what it multiplies are one matrix; single blocks make queries, keys, values and both in one. */
 static const edit flux2[] = {
     {TRANSFORMER, "attn.to_v", UP, 0},
@@ -91,6 +98,7 @@ static const family families[] = {
     {"Qwen-Image", PIPELINE("pipe_qwenimage"), qwenimage},
     {"Krea 2", PIPELINE("pipe_krea2"), krea2},
     {"ERNIE-Image", PIPELINE("pipe_ernie"), ernie},
+    {"Kandinsky 5.0", PIPELINE("pipe_kandinsky"), kandinsky},
     {"FLUX.2 klein", PIPELINE("pipe_flux2_klein"), flux2},
     {"Lumina-Image 2", "{\"_class_name\": \"Lumina2Pipeline\"}", "", FIXTURES "lumina2", FIXTURES "pipe_zimage/vae",
      lumina2},

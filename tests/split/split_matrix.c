@@ -471,6 +471,15 @@ static const row table[] = {
     {"ideogram4", "cfg2,ring2", "4", 7, 5, 1, NULL, NULL, EXACT},
     {"ideogram4", "cfg2,tensor3", "6", 7, 5, 1, NULL, NULL, EXACT},
     {"ideogram4", "pipefusion2", "2", 7, 5, 1, "guides by another one", NULL, STALE},
+    GUIDED("kandinsky", 7, 5), /* its prompts have unequal lengths */
+    {"kandinsky", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"kandinsky", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"kandinsky", "tensor2", "2", 7, 5, 2, NULL, NULL, EXACT},
+    {"kandinsky", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    EVERY("kandinsky12", 8, 6),
+    {"kandinsky12", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"kandinsky12", "tensor3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    UNEQUAL("kandinsky12"),
     {"flux3", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"flux3", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
@@ -799,9 +808,9 @@ static uint64_t begun_form(const row *r, uint32_t devices) {
 
 /* The closed forms count FLUX's feed-forward, texts of one length, and no net that is a part of the model. */
 static bool has_forms(void) {
-    static const char *const without[] = {"zimage",  "flux2", "qwenimage", "qwenimage21",    "sana",
-                                          "lumina2", "krea2", "chroma",    "flux3",          "ernie",
-                                          "longcat", "ovis",  "ideogram4", "hunyuanvideo15", "ltx2"};
+    static const char *const without[] = {
+        "zimage", "flux2", "qwenimage", "qwenimage21", "sana",      "lumina2",        "krea2", "chroma",
+        "flux3",  "ernie", "longcat",   "ovis",        "ideogram4", "hunyuanvideo15", "ltx2",  "kandinsky"};
     size_t i;
     for (i = 0; i < DITI_COUNT(without); i++)
         if (diti_equal(at.model->transformer->traits.family, without[i])) return false;

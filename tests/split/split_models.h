@@ -11,7 +11,7 @@ static const generated_model shapes[] = {
     {"flux24", "flux", 24, 8, 3, 5, 0, true},       {"hunyuan8", "hunyuandit", 8, 16, 8, 0, 0, false},
     {"z-image30", "zimage", 30, 8, 4, 0, 0, false}, {"hunyuan16", "hunyuandit", 16, 8, 8, 0, 0, false},
     {"krea2-48", "krea2", 48, 8, 4, 0, 0, false},   {"cogvideox 1.5 clip", "cogvideox15", 3, 64, 3, 0, 0, false},
-    {"ernie12", "ernie", 12, 16, 4, 0, 0, false},
+    {"ernie12", "ernie", 12, 16, 4, 0, 0, false},   {"kandinsky12", "kandinsky", 12, 16, 4, 0, 0, false},
 };
 
 typedef struct fixture { /* a file or folder, or the model of that name among shapes; and what it lacks */
@@ -44,6 +44,8 @@ static const fixture fixtures[] = {
     {"ernie12", NULL, 128, 0, false, true, false},
     {"longcat", "tests/fixtures/pipe_longcat/transformer", 16, 0, false, false, true},
     {"ovis", "tests/fixtures/pipe_ovis/transformer", 16, 0, false, false, false},
+    {"kandinsky", "tests/fixtures/pipe_kandinsky", 0, 0, false, false, false},
+    {"kandinsky12", NULL, 16, 0, false, true, false},
     {"flux3", "tests/fixtures/pipe_flux3/transformer", 128, 0, false, false, false},
     {"ideogram4", "tests/fixtures/pipe_ideogram4/transformer", 128, 0, false, false, false},
     {"wan clip", "tests/fixtures/wan", 16, 5, false, false, false},

@@ -321,6 +321,11 @@ static inline void generated_ernie(real_file *file, const generated_model *m) {
     real_ernie(file, m->heads * m->head_dim, 2 * m->heads * m->head_dim, GENERATED_TEXT, m->head_dim, m->layers);
 }
 
+static inline void generated_kandinsky(real_file *file, const generated_model *m) {
+    real_kandinsky(file, m->heads * m->head_dim, 2 * m->heads * m->head_dim, 32, GENERATED_TEXT, GENERATED_POOLED,
+                   m->head_dim, m->layers);
+}
+
 /* Tokens of CogVideoX 1.5 are two frames of the latent deep. */
 static inline void generated_cogvideox15(real_file *file, const generated_model *m) {
     real_cogvideox(file, m->heads * m->head_dim, m->layers, 2, 16);
@@ -357,6 +362,8 @@ static const generated_family generated_families[] = {
     {"krea2", "{\"_class_name\": \"Krea2Transformer2DModel\", \"axes_dims_rope\": [%u, %u, %u]}", generated_krea2, 16},
     {"ernie", "{\"_class_name\": \"ErnieImageTransformer2DModel\", \"rope_axes_dim\": [%u, %u, %u]}", generated_ernie,
      128},
+    {"kandinsky", "{\"_class_name\": \"Kandinsky5Transformer3DModel\", \"axes_dims\": [%u, %u, %u]}",
+     generated_kandinsky, 16},
     {"cogvideox15",
      "{\"_class_name\": \"CogVideoXTransformer3DModel\", \"attention_head_dim\": %u, \"num_attention_heads\": %u, "
      "\"use_rotary_positional_embeddings\": true, \"max_text_seq_length\": 7}",
@@ -375,7 +382,8 @@ static inline void generated_config(const generated_model *m, char *out, size_t 
     const generated_family *family = generated_family_of(m);
     uint32_t axis = (m->head_dim / 2 + 1) / 2 & ~1u;
     if (axis < 2) axis = 2;
-    if (diti_equal(m->family, "flux") || diti_equal(m->family, "krea2") || diti_equal(m->family, "ernie"))
+    if (diti_equal(m->family, "flux") || diti_equal(m->family, "krea2") || diti_equal(m->family, "ernie") ||
+        diti_equal(m->family, "kandinsky"))
         diti_format(out, size, family->config, m->head_dim - 2 * axis, axis, axis);
     else if (diti_equal(m->family, "zimage"))
         diti_format(out, size, family->config, m->head_dim - 2 * axis, axis, axis, m->heads * m->head_dim, m->heads,

@@ -811,6 +811,59 @@ static inline void real_ernie(real_file *file, uint64_t width, uint64_t feed, ui
     real_layer(file, 128, width, "final_linear", "final_linear", 0);
 }
 
+static inline void real_kandinsky_attention(real_file *file, uint64_t width, uint64_t head, const char *block,
+                                            uint32_t i) {
+    static const char *const parts[] = {"to_query", "to_key", "to_value", "out_layer"};
+    char name[112];
+    uint32_t k;
+    for (k = 0; k < DITI_COUNT(parts); k++) {
+        diti_format(name, sizeof name, "%s%s", block, parts[k]);
+        real_layer(file, width, width, name, name, i);
+    }
+    for (k = 0; k < 2; k++) {
+        diti_format(name, sizeof name, "%s%s", block, k ? "key_norm" : "query_norm");
+        real_norm(file, head, false, name, name, i);
+    }
+}
+
+/* Kandinsky 5's text-to-image, whose files all have one naming. */
+static inline void real_kandinsky(real_file *file, uint64_t width, uint64_t feed, uint64_t time, uint64_t text,
+                                  uint64_t pooled, uint64_t head, uint32_t blocks) {
+#define KANDINSKY(rows, columns, name, i) real_layer(file, rows, columns, name, name, i)
+#define KANDINSKY_TEXT "text_transformer_blocks.%u."
+#define KANDINSKY_IMAGE "visual_transformer_blocks.%u."
+    uint32_t i;
+    KANDINSKY(width, 64, "visual_embeddings.in_layer", 0);
+    KANDINSKY(width, text, "text_embeddings.in_layer", 0);
+    real_norm(file, width, true, "text_embeddings.norm", "text_embeddings.norm", 0);
+    KANDINSKY(time, pooled, "pooled_text_embeddings.in_layer", 0);
+    real_norm(file, time, true, "pooled_text_embeddings.norm", "pooled_text_embeddings.norm", 0);
+    KANDINSKY(time, width, "time_embeddings.in_layer", 0);
+    KANDINSKY(time, time, "time_embeddings.out_layer", 0);
+    for (i = 0; i < 2; i++) {
+        static const char *const feeds[] = {KANDINSKY_TEXT "feed_forward.in_layer",
+                                            KANDINSKY_TEXT "feed_forward.out_layer"};
+        KANDINSKY(6 * width, time, KANDINSKY_TEXT "text_modulation.out_layer", i);
+        real_kandinsky_attention(file, width, head, KANDINSKY_TEXT "self_attention.", i);
+        real_matrix(file, feed, width, feeds[0], feeds[0], i);
+        real_matrix(file, width, feed, feeds[1], feeds[1], i);
+    }
+    for (i = 0; i < blocks; i++) {
+        static const char *const feeds[] = {KANDINSKY_IMAGE "feed_forward.in_layer",
+                                            KANDINSKY_IMAGE "feed_forward.out_layer"};
+        KANDINSKY(9 * width, time, KANDINSKY_IMAGE "visual_modulation.out_layer", i);
+        real_kandinsky_attention(file, width, head, KANDINSKY_IMAGE "self_attention.", i);
+        real_kandinsky_attention(file, width, head, KANDINSKY_IMAGE "cross_attention.", i);
+        real_matrix(file, feed, width, feeds[0], feeds[0], i);
+        real_matrix(file, width, feed, feeds[1], feeds[1], i);
+    }
+    KANDINSKY(2 * width, time, "out_layer.modulation.out_layer", 0);
+    KANDINSKY(64, width, "out_layer.out_layer", 0);
+#undef KANDINSKY
+#undef KANDINSKY_TEXT
+#undef KANDINSKY_IMAGE
+}
+
 static inline void real_hunyuandit_attention(real_file *file, uint64_t width, uint32_t i, bool cross) {
     if (cross) {
         real_layer(file, width, width, "blocks.%u.attn2.to_q", "blocks.%u.attn2.q_proj", i);
@@ -1685,6 +1738,7 @@ static inline void published_sana_1600m(real_file *file) { real_sana(file, 2240,
 static inline void published_sana_sprint(real_file *file) { real_sana(file, 2240, 32, 2304, 20, true); }
 static inline void published_krea2(real_file *file) { real_krea2(file); }
 static inline void published_ernie(real_file *file) { real_ernie(file, 4096, 12288, 3072, 128, 36); }
+static inline void published_kandinsky(real_file *file) { real_kandinsky(file, 2560, 10240, 512, 3584, 768, 128, 50); }
 static inline void published_qwenimage21(real_file *file) { real_qwenimage21(file); }
 static inline void published_ideogram4(real_file *file) { real_ideogram4(file); }
 static inline void published_anima(real_file *file) { real_anima(file); }

@@ -275,6 +275,8 @@ static const planted rows[] = {
      "step 1, single block 1, out: relative L2 ", NULL},
     {"pipe_krea2", DIFFUSERS, "transformer_blocks.1.attn.to_out.0.weight", SMALL "-p fox",
      "step 1, block 1, attention out: relative L2 ", NULL},
+    {"pipe_kandinsky", DIFFUSERS, "visual_transformer_blocks.1.self_attention.out_layer.weight", SMALL "-p fox",
+     "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_ernie", DIFFUSERS, "layers.1.self_attention.to_out.0.weight", SMALL "-p fox",
      "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_latte", DIFFUSERS, "temporal_transformer_blocks.0.attn1.to_out.0.weight", SMALL "-p fox --frames 4",

@@ -1143,6 +1143,7 @@ static const family families[] = {
     {"krea-2", published_krea2, vae_wan, 0, 0.04},
     {"ernie-image", published_ernie, vae_flux2, 0, 0.01},
     {"ideogram-4", published_ideogram4, vae_flux2, 0, 0.01},
+    {"kandinsky-5", published_kandinsky, published_vae_16, 0, 0.01},
     {"anima", published_anima, vae_wan, 0, 0.01},
     {"sana-600m", published_sana_600m, real_dcae, 0, 0.17},
     {"sana-1600m", published_sana_1600m, real_dcae, 0, 0.12},

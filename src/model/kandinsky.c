@@ -1,0 +1,554 @@
+/* Kandinsky 5.0 text-to-image: docs/models.md 3.24. Original:
+   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_kandinsky.py
+
+   D is the width of the residual stream. The text passes blocks of its own, which depend on the timestep; the image
+   attends what comes out of them. Texts stand at the end of their places. */
+#include "model/model.h"
+#include "text/text.h"
+
+#define DITI_KANDINSKY_MAX_BLOCKS 128u
+#define DITI_KANDINSKY_MAX_TEXT_BLOCKS 8u
+#define DITI_KANDINSKY_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_kandinsky_config {
+    uint32_t blocks, text_blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t columns, channels;                                 /* of a patch, of the latent */
+    uint32_t time, text, pooled;        /* columns of the condition, and of the text encoders' outputs */
+    uint32_t axes[DITI_KANDINSKY_AXES]; /* channels of a head that rotate by frame, y, x */
+} diti_kandinsky_config;
+
+/* ---- weights; all files have the original's names ---- */
+
+typedef struct diti_kandinsky_text_block {
+    diti_layer modulation;    /* [6D, time] */
+    diti_fused_linear qkv;    /* [3D, D] */
+    diti_weight norms;        /* F32 [2, head_dim]: of queries, of keys */
+    diti_layer out;           /* [D, D] */
+    diti_layer ff_in, ff_out; /* [feed, D], [D, feed] */
+} diti_kandinsky_text_block;
+
+typedef struct diti_kandinsky_block {
+    diti_layer modulation;           /* [9D, time]: of attention, of that to the text, of the feed-forward */
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_weight norms;               /* F32 [2, head_dim] */
+    diti_layer out;                  /* [D, D] */
+    diti_layer text_q, text_out;     /* [D, D] each */
+    diti_fused_linear text_kv;       /* [2D, D] */
+    diti_weight q_norm, k_norm;      /* F32 [1, head_dim]: of attention to the text */
+    diti_layer ff_in, ff_out;        /* [feed, D], [D, feed] */
+    diti_sublayer self, cross, feed; /* attention of the image, to the text; feed-forward */
+} diti_kandinsky_block;
+
+typedef struct diti_kandinsky {
+    diti_transformer base;
+    diti_kandinsky_config config;
+    diti_layer patch, text, pooled;    /* [D, columns], [D, text], [time, pooled] */
+    diti_layer text_norm, pooled_norm; /* [D], [time] */
+    diti_layer time_in, time_out;      /* [time, D], [time, time] */
+    diti_kandinsky_text_block text_blocks[DITI_KANDINSKY_MAX_TEXT_BLOCKS];
+    diti_kandinsky_block *blocks;
+    diti_layer final_modulation; /* [2D, time]: shift, scale */
+    diti_layer proj_out;         /* [columns, D] */
+    diti_sublayer last;
+} diti_kandinsky;
+
+/* Of the norms of tokens, and of heads: the smallest step from 1 on. */
+#define DITI_KANDINSKY_EPS 1e-5f
+#define DITI_KANDINSKY_HEAD_EPS 1.1920929e-7f
+
+static const diti_kandinsky *diti_kandinsky_of(const diti_transformer *transformer) {
+    return (const diti_kandinsky *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_kandinsky_check(const diti_loader *loader, const diti_kandinsky_config *config, uint32_t out,
+                                       dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->text_blocks || !config->width || !config->text || !config->pooled ||
+        !config->time || !config->columns || !out || !config->head_dim || !config->feed)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Kandinsky 5 transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed ? "visual_transformer_blocks"
+                         : !config->text_blocks           ? "text_transformer_blocks"
+                         : !config->text                  ? "text_embeddings"
+                         : !config->pooled                ? "pooled_text_embeddings"
+                         : !config->time                  ? "time_embeddings"
+                         : !config->head_dim              ? "norms of queries"
+                                                          : "visual_embeddings or out_layer");
+    if (config->columns != out)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Kandinsky 5 transformer that takes %u columns of patches and makes %u; those for clips "
+                         "and those that edit a picture take more than a latent and are not supported; use "
+                         "Kandinsky-5.0-T2I",
+                         file, (unsigned)config->columns, (unsigned)out);
+    if (out % 4 || out > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 8 ||
+        config->width % 4 || config->blocks > DITI_KANDINSKY_MAX_BLOCKS ||
+        config->text_blocks > DITI_KANDINSKY_MAX_TEXT_BLOCKS)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Kandinsky 5 transformer of %u + %u blocks, heads of %u in a width of %u and %u columns "
+                         "of patches is out of range",
+                         file, (unsigned)config->text_blocks, (unsigned)config->blocks, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)out);
+    return DIT_OK;
+}
+
+static dit_result diti_kandinsky_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                      dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_kandinsky_config, width), "visual_embeddings.in_layer.weight", 0},
+        {offsetof(diti_kandinsky_config, columns), "visual_embeddings.in_layer.weight", 1},
+        {offsetof(diti_kandinsky_config, text), "text_embeddings.in_layer.weight", 1},
+        {offsetof(diti_kandinsky_config, pooled), "pooled_text_embeddings.in_layer.weight", 1},
+        {offsetof(diti_kandinsky_config, time), "time_embeddings.out_layer.weight", 0},
+        {offsetof(diti_kandinsky_config, feed), "visual_transformer_blocks.0.feed_forward.in_layer.weight", 0},
+        {offsetof(diti_kandinsky_config, head_dim), "visual_transformer_blocks.0.self_attention.query_norm.weight", 0}};
+    diti_kandinsky_config *config = &((diti_kandinsky *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t out = diti_loader_dimension(loader, "out_layer.out_layer.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_visual_blocks", "visual_transformer_blocks.",
+                                        ".visual_modulation.out_layer.weight");
+    config->text_blocks = diti_loader_layers(loader, &settings, "num_text_blocks", "text_transformer_blocks.",
+                                             ".text_modulation.out_layer.weight");
+    DITI_TRY(diti_kandinsky_check(loader, config, out, err));
+    config->heads = config->width / config->head_dim;
+    config->channels = out / 4;
+    diti_settings_check_words(&settings, "attention_type", "regular");
+    if (diti_setting_size(&settings, "in_visual_dim", config->channels, 1024) != config->channels)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "in_visual_dim",
+                             "only patches of 2 x 2 in one frame are known");
+    /* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Kandinsky 5", "axes_dims", config->head_dim, config->head_dim / 4,
+                             config->head_dim / 8 * 3, DITI_KANDINSKY_AXES, config->axes, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_kandinsky_load_text_block(diti_loader *loader, const diti_kandinsky_config *config,
+                                           diti_kandinsky_text_block *block, uint32_t index) {
+    static const char *const qkv[] = {"self_attention.to_query", "self_attention.to_key", "self_attention.to_value"};
+    static const char *const norms[] = {"self_attention.query_norm.weight", "self_attention.key_norm.weight"};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "text_transformer_blocks.%u.", (unsigned)index);
+    diti_load_layer(loader, &block->modulation, 6 * width, config->time, 1, "text_modulation.out_layer");
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_layer(loader, &block->out, width, width, 1, "self_attention.out_layer");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.in_layer");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.out_layer");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_kandinsky_load_block(diti_loader *loader, const diti_kandinsky_config *config,
+                                      diti_kandinsky_block *block, uint32_t index) {
+    static const char *const qkv[] = {"self_attention.to_query", "self_attention.to_key", "self_attention.to_value"};
+    static const char *const norms[] = {"self_attention.query_norm.weight", "self_attention.key_norm.weight"};
+    static const char *const kv[] = {"cross_attention.to_key", "cross_attention.to_value"};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "visual_transformer_blocks.%u.", (unsigned)index);
+    diti_load_layer(loader, &block->modulation, 9 * width, config->time, 1, "visual_modulation.out_layer");
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_layer(loader, &block->out, width, width, 1, "self_attention.out_layer");
+    diti_load_layer(loader, &block->text_q, width, width, 1, "cross_attention.to_query");
+    diti_load_fused_linear(loader, &block->text_kv, kv, 2, width, width, true);
+    diti_load_vector(loader, &block->q_norm, 1, config->head_dim, "cross_attention.query_norm.weight");
+    diti_load_vector(loader, &block->k_norm, 1, config->head_dim, "cross_attention.key_norm.weight");
+    diti_load_layer(loader, &block->text_out, width, width, 1, "cross_attention.out_layer");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.in_layer");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.out_layer");
+    diti_loader_scope(loader, "%s", "");
+    block->self = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->self.norms = &block->norms;
+    block->self.norm_eps = DITI_KANDINSKY_HEAD_EPS;
+    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
+    block->cross.in = &block->text_q;
+    block->cross.norm_name = "norm_text";
+    block->cross.in_name = "text_q";
+    block->cross.out_name = "text_out";
+    diti_sublayers_share_heads(&block->self, &block->cross);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.activation = DITI_ACTIVATION_GELU_ERF;
+    block->self.eps = block->cross.eps = block->feed.eps = DITI_KANDINSKY_EPS;
+}
+
+static void diti_kandinsky_load_weights(diti_loader *loader, diti_kandinsky *model) {
+    const diti_kandinsky_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, config->columns, 1, "visual_embeddings.in_layer");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "text_embeddings.in_layer");
+    diti_load_norm(loader, &model->text_norm, width, "text_embeddings.norm");
+    diti_load_layer(loader, &model->pooled, config->time, config->pooled, 1, "pooled_text_embeddings.in_layer");
+    diti_load_norm(loader, &model->pooled_norm, config->time, "pooled_text_embeddings.norm");
+    diti_load_layer(loader, &model->time_in, config->time, width, 1, "time_embeddings.in_layer");
+    diti_load_layer(loader, &model->time_out, config->time, config->time, 1, "time_embeddings.out_layer");
+    for (i = 0; i < config->text_blocks; i++) diti_kandinsky_load_text_block(loader, config, &model->text_blocks[i], i);
+    for (i = 0; i < config->blocks; i++) diti_kandinsky_load_block(loader, config, &model->blocks[i], i);
+    diti_load_layer(loader, &model->final_modulation, 2 * width, config->time, 1, "out_layer.modulation.out_layer");
+    diti_load_layer(loader, &model->proj_out, config->columns, width, 1, "out_layer.out_layer");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    model->last.eps = DITI_KANDINSKY_EPS;
+}
+
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_KANDINSKY_IMAGE                                                                                           \
+    DITI_CHAT_SYSTEM "You are a prompt engineer. Describe the image by detailing the color, shape, size, texture, "    \
+                     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n" DITI_CHAT_USER
+
+static const diti_chat diti_kandinsky_chats[] = {
+    {"Kandinsky5T2IPipeline",
+     DITI_KANDINSKY_IMAGE,
+     "<|im_end|>",
+     NULL,
+     DITI_KANDINSKY_IMAGE,
+     "",
+     512,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
+    DITI_CHATS_END,
+};
+
+static void diti_kandinsky_set_traits(diti_kandinsky *model) {
+    const diti_kandinsky_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "5.0-t2i";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = &diti_kandinsky_chats[0];
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->pooled_columns = config->pooled;
+    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->encoders[1] = DITI_ENCODER_CLIP_L;
+    traits->mends_prompts = true;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}";
+    traits->default_steps = 50;
+    traits->default_guidance = 3.5f;
+    traits->channels_last = traits->planar = true;
+    traits->attends_padding = traits->masks_padding = true;
+    traits->unshifted = true;
+}
+
+static void diti_kandinsky_load(diti_component *component, diti_loader *loader) {
+    diti_kandinsky *model = (diti_kandinsky *)(void *)component;
+    model->blocks =
+        (diti_kandinsky_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_kandinsky_load_weights(loader, model);
+    diti_kandinsky_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_kandinsky_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps * prompts, D] */
+    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text_cosines, text_sines; /* inputs F32 [prompts * text tokens, head_dim / 2] */
+    diti_text_order order;
+    diti_adaln adaln, text_adaln; /* of the image's blocks and the last norm, of the text's */
+    diti_tensor embedded;         /* F32 [prompts * text tokens, D], before the text's blocks */
+    diti_tensor text;             /* behind them, in the step at hand */
+} diti_kandinsky_state;
+
+static diti_kandinsky_state *diti_kandinsky_state_of(const diti_step_desc *step) {
+    return (diti_kandinsky_state *)step->family;
+}
+
+/* norm(layer(x)), F32. */
+static diti_tensor diti_kandinsky_embed_text(const diti_pass *p, diti_tensor x, const diti_layer *layer,
+                                             const diti_layer *norm) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.eps = DITI_KANDINSKY_EPS;
+    desc.out_f32 = true;
+    desc.name = "text_norm";
+    return diti_norm(p->graph, diti_layer_f32(p->graph, x, layer, DITI_ACTIVATION_NONE, 0, "text_in"), &desc);
+}
+
+/* What all modulations are linear in, F32 [steps * prompts, time]. */
+static diti_tensor diti_kandinsky_condition(const diti_pass *p, diti_tensor sinusoids) {
+    const diti_kandinsky *model = diti_kandinsky_of(p->model);
+    diti_tensor time = diti_layer_f32(p->graph, sinusoids, &model->time_in, DITI_ACTIVATION_SILU, 0, "time_in"), pooled;
+    time = diti_layer_f32(p->graph, time, &model->time_out, DITI_ACTIVATION_NONE, 0, "time_out");
+    pooled = diti_kandinsky_embed_text(p, p->step->pooled, &model->pooled, &model->pooled_norm);
+    return diti_silu(p->graph, diti_add_rows(p->graph, time, pooled, 0, "condition"), "modulation_silu");
+}
+
+static void diti_kandinsky_prepare(diti_pass *p) {
+    const diti_kandinsky *model = diti_kandinsky_of(p->model);
+    const diti_kandinsky_config *config = &model->config;
+    const diti_step_desc *step = p->step;
+    diti_graph *graph = p->graph;
+    uint32_t prompts = step->text_batch, rows = prompts * step->text_tokens, half = config->head_dim / 2, i, end;
+    diti_kandinsky_state *state = diti_kandinsky_state_of(step);
+    diti_tensor condition, text;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps * prompts, config->width, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, p->positions, half, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, p->positions, half, "sines");
+    state->text_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "text_cosines");
+    state->text_sines = diti_tensor_input(graph, DITI_F32, rows, half, "text_sines");
+    state->order.items = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
+    state->order.order = diti_tensor_input(graph, DITI_U32, 1, rows, "text_order");
+    condition = diti_kandinsky_condition(p, state->sinusoids);
+    diti_axes_blocks(step->axes, config->blocks, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_add(&state->adaln, &model->final_modulation);
+    for (i = 0; i < config->text_blocks; i++) diti_adaln_add(&state->text_adaln, &model->text_blocks[i].modulation);
+    diti_adaln_prepare_active(p, &state->adaln, condition, prompts);
+    diti_adaln_prepare_active(p, &state->text_adaln, condition, prompts);
+    text = diti_tensor_view(graph, step->text, 0, diti_tensor_rows(graph, step->text), 0, config->text);
+    text = diti_kandinsky_embed_text(p, text, &model->text, &model->text_norm);
+    state->embedded = diti_text_order_rows(p, &state->order, text);
+}
+
+/* ---- inputs ---- */
+
+/* The next pairs' turns of one token, which stands at `position` of an axis with so many channels. */
+static void diti_kandinsky_turn(uint32_t position, uint32_t axis, float *cosines, float *sines) {
+    uint32_t i;
+    for (i = 0; i < axis / 2; i++) {
+        double angle = position * pow(10000, -2.0 * i / axis);
+        cosines[i] = (float)cos(angle);
+        sines[i] = (float)sin(angle);
+    }
+}
+
+static dit_result diti_kandinsky_write_turns(const diti_kandinsky *model, diti_plan *plan, const diti_step_desc *step,
+                                             const diti_kandinsky_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    const uint32_t *axes = model->config.axes;
+    diti_token_grid grid = diti_transformer_grid(&model->base, step);
+    uint32_t half = model->config.head_dim / 2, texts = step->text_tokens, tokens = grid.rows * grid.columns, row;
+    size_t image = (size_t)tokens * half, text = (size_t)step->text_batch * texts * half;
+    float *cosines = (float *)diti_alloc_array(env, 2 * (image + text), sizeof *cosines), *sines;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the rotation of positions");
+    sines = cosines + image + text;
+    for (row = 0; row < tokens; row++) {
+        const uint32_t at[DITI_KANDINSKY_AXES] = {0, row / grid.columns, row % grid.columns};
+        size_t to = (size_t)row * half;
+        uint32_t i;
+        for (i = 0; i < DITI_KANDINSKY_AXES; to += axes[i++] / 2)
+            diti_kandinsky_turn(at[i], axes[i], cosines + to, sines + to);
+    }
+    for (row = 0; row < step->text_batch * texts; row++) {
+        uint32_t pad = texts - diti_text_order_length(step, row / texts, 1), at = row % texts;
+        size_t to = image + (size_t)row * half;
+        diti_kandinsky_turn(at < pad ? 0 : at - pad, 2 * half, cosines + to, sines + to);
+    }
+    result = diti_plan_write(plan, state->cosines, cosines, image * sizeof *cosines, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, sines, image * sizeof *sines, err);
+    if (result >= 0) result = diti_plan_write(plan, state->text_cosines, cosines + image, text * sizeof *cosines, err);
+    if (result >= 0) result = diti_plan_write(plan, state->text_sines, sines + image, text * sizeof *sines, err);
+    diti_free(env, cosines);
+    return result;
+}
+
+static dit_result diti_kandinsky_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                              const diti_step_desc *step, const float *timesteps, dit_error *err) {
+    const diti_kandinsky *model = diti_kandinsky_of(transformer);
+    const diti_kandinsky_state *state = (const diti_kandinsky_state *)step->family;
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, 0, err));
+    DITI_TRY(diti_kandinsky_write_turns(model, plan, step, state, err));
+    return diti_adaln_write(plan, state->sinusoids, step, timesteps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static diti_tensor diti_kandinsky_text_norm(const diti_pass *p, diti_tensor x, diti_tensor rows, uint32_t chunk) {
+    uint32_t width = p->width, prompts = p->step->text_batch;
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = DITI_KANDINSKY_EPS;
+    desc.shift = diti_tensor_view(p->graph, rows, 0, prompts, chunk * width, width);
+    desc.scale = diti_tensor_view(p->graph, rows, 0, prompts, (chunk + 1) * width, width);
+    desc.rows_per_group = p->step->text_tokens;
+    desc.name = "text_norm";
+    return diti_norm(p->graph, x, &desc);
+}
+
+/* x += gate * layer(h), with a gate for each prompt. */
+static void diti_kandinsky_text_add(const diti_pass *p, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                    diti_tensor rows, uint32_t chunk) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.gate = diti_tensor_view(p->graph, rows, 0, p->step->text_batch, chunk * p->width, p->width);
+    desc.rows_per_gate = p->step->text_tokens;
+    desc.residual = desc.out = x;
+    desc.name = "text_out";
+    diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+/* A prompt's rows attend those of them that are kept. */
+static diti_tensor diti_kandinsky_text_attend(const diti_pass *p, diti_tensor h, const diti_kandinsky_text_block *w) {
+    const diti_kandinsky_config *config = &diti_kandinsky_of(p->model)->config;
+    const diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
+    uint32_t rows = p->step->text_batch * p->step->text_tokens, width = p->width;
+    diti_graph *graph = p->graph;
+    diti_linear_desc fused = DITI_ZERO;
+    diti_qkv_desc turn = DITI_ZERO;
+    diti_attention_desc desc = DITI_ZERO;
+    fused.name = "text_qkv";
+    h = diti_linear_fused(graph, h, &w->qkv, &fused);
+    turn.heads = 2 * config->heads;
+    turn.head_dim = desc.head_dim = config->head_dim;
+    turn.norm = DITI_QKV_RMS;
+    turn.eps = DITI_KANDINSKY_HEAD_EPS;
+    turn.weight = &w->norms;
+    turn.kinds = 2;
+    turn.cosines = state->text_cosines;
+    turn.sines = state->text_sines;
+    turn.tokens = rows;
+    turn.name = "text_turn";
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, rows, 0, 2 * width), &turn);
+    desc.batch = p->step->text_batch;
+    desc.heads = config->heads;
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.items = state->order.items;
+    desc.key_limit = p->step->text_tokens;
+    desc.name = "text_attention";
+    return diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
+                          diti_tensor_view(graph, h, 0, rows, width, width),
+                          diti_tensor_view(graph, h, 0, rows, 2 * width, width), &desc);
+}
+
+/* The text's blocks for all prompts, docs/models.md 3.24 step 2: F32 [prompts * text tokens, D], padding in front. */
+static diti_tensor diti_kandinsky_text(const diti_pass *p) {
+    const diti_kandinsky *model = diti_kandinsky_of(p->model);
+    const diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
+    diti_tensor x = diti_add_rows(p->graph, state->embedded, 0, 0, "text"), h, rows;
+    uint32_t i;
+    for (i = 0; i < model->config.text_blocks && !diti_graph_failed(p->graph); i++) {
+        const diti_kandinsky_text_block *w = &model->text_blocks[i];
+        rows = diti_adaln_get(p->graph, &state->text_adaln, i);
+        h = diti_kandinsky_text_attend(p, diti_kandinsky_text_norm(p, x, rows, DITI_SHIFT_MSA), w);
+        diti_kandinsky_text_add(p, x, h, &w->out, rows, DITI_GATE_MSA);
+        h = diti_kandinsky_text_norm(p, x, rows, DITI_SHIFT_MLP);
+        h = diti_layer_run(p->graph, h, &w->ff_in, DITI_ACTIVATION_GELU_ERF, "text_ff_in");
+        diti_kandinsky_text_add(p, x, h, &w->ff_out, rows, DITI_GATE_MLP);
+    }
+    return x;
+}
+
+static void diti_kandinsky_begin(diti_pass *p) {
+    diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_adaln_select(p, &state->adaln);
+    diti_adaln_select(p, &state->text_adaln);
+    if (!p->step->same_timestep) state->text = diti_kandinsky_text(p);
+}
+
+static diti_tensor diti_kandinsky_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_kandinsky_of(p->model)->patch, 0);
+}
+
+/* RMS norm of each head, in place. */
+static void diti_kandinsky_norm(const diti_pass *p, diti_tensor x, const diti_weight *weight, const char *name) {
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.head_dim = diti_kandinsky_of(p->model)->config.head_dim;
+    desc.heads = diti_tensor_columns(p->graph, x) / desc.head_dim;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = DITI_KANDINSKY_HEAD_EPS;
+    desc.weight = weight;
+    desc.name = name;
+    diti_qk_norm_rope(p->graph, x, &desc);
+}
+
+/* x += gate * to_out(attention of the modulated norm to the text); pictures that share a prompt are queries of one
+   attention. */
+static void diti_kandinsky_attend_text(const diti_pass *p, diti_tensor x, const diti_kandinsky_block *w) {
+    const diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
+    const diti_sublayer *cross = &w->cross;
+    uint32_t width = diti_column_shard_of(p, cross).count, rows = p->step->text_batch * p->step->text_tokens;
+    diti_tensor kv = diti_sublayer_fused(p, state->text, &w->text_kv, 2, cross, "text_kv"), q;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_kandinsky_norm(p, diti_tensor_view(p->graph, kv, 0, rows, 0, width), &w->k_norm, "text_k_norm");
+    q = diti_sublayer_in(p, diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, cross), cross, 0);
+    diti_kandinsky_norm(p, q, &w->q_norm, "text_q_norm");
+    desc.batch = p->prompts;
+    desc.heads = width / cross->head_dim;
+    desc.head_dim = cross->head_dim;
+    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
+    desc.items = diti_pass_last(p, state->order.items);
+    desc.key_limit = p->step->text_tokens;
+    desc.name = "text_attention";
+    q = diti_attention(p->graph, q, diti_tensor_view(p->graph, kv, 0, rows, 0, width),
+                       diti_tensor_view(p->graph, kv, 0, rows, width, width), &desc);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, cross, q);
+}
+
+/* Kandinsky5TransformerDecoderBlock.forward, docs/models.md 3.24 step 3; x F32 [items * tokens, D] is changed in place.
+   The modulation of attention to the text stands second, that of the feed-forward third. */
+static diti_tensor diti_kandinsky_run_block(diti_pass *p, diti_tensor x) {
+    const diti_kandinsky_block *w = &diti_kandinsky_of(p->model)->blocks[p->index];
+    const diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
+    p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &state->adaln, p->index));
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    diti_table_attend(p, x, &w->self);
+    diti_kandinsky_attend_text(p, x, w);
+    diti_sublayer_feed(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, DITI_GATE_MSA2, &w->feed);
+    return x;
+}
+
+static diti_tensor diti_kandinsky_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_kandinsky_of(p->model)->last;
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_kandinsky_state_of(p->step)->adaln));
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_KANDINSKY_USUAL "kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers"
+static const diti_place diti_kandinsky_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_KANDINSKY_USUAL ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_KANDINSKY_USUAL ": text_encoder/"},
+    {"", DIT_ROLE_TEXT_2, DITI_KANDINSKY_USUAL ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_KANDINSKY_USUAL ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_KANDINSKY_USUAL ": tokenizer_2/"},
+    {"", DIT_ROLE_VAE, DITI_KANDINSKY_USUAL ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_KANDINSKY_USUAL ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_kandinsky_family(void) {
+    static const diti_family family = {
+        "kandinsky",
+        "Kandinsky 5.0",
+        {"Kandinsky5Transformer3DModel",
+         NULL,
+         {"visual_embeddings.in_layer.weight", "text_transformer_blocks.0.text_modulation.out_layer.weight",
+          "visual_transformer_blocks.0.visual_modulation.out_layer.weight", NULL},
+         {"visual_embeddings.in_layer.weight", "text_transformer_blocks.0.text_modulation.out_layer.weight",
+          "visual_transformer_blocks.0.visual_modulation.out_layer.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_kandinsky), diti_kandinsky_read, diti_kandinsky_load, NULL},
+        NULL,
+        {16, 0.3611f, 0, false}, /* FLUX.1's, without the shift */
+        NULL,
+        {"Qwen2.5", "CLIP-L", NULL},
+        diti_kandinsky_chats,
+        diti_kandinsky_places,
+        sizeof(diti_kandinsky_state),
+        diti_kandinsky_prepare,
+        diti_kandinsky_begin,
+        diti_kandinsky_embed,
+        diti_kandinsky_run_block,
+        diti_kandinsky_final,
+        diti_kandinsky_write_inputs};
+    return &family;
+}
