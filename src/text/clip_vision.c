@@ -8,6 +8,7 @@ struct diti_clip_vision {
     diti_component base;
     diti_clip_config config; /* positions: tokens */
     uint32_t side, patch;    /* patches on a side of the picture, pixels on a side of a patch */
+    uint32_t pixels;         /* on a side of the picture, the last of which may fill no patch */
     diti_layer patches;      /* [d, 3 * patch * patch]; SigLIP's has a bias */
     diti_weight whole;       /* F32 [1, d]; SigLIP has none */
     diti_weight position;    /* F32 [positions, d] */
@@ -38,16 +39,21 @@ static dit_result diti_clip_vision_read(diti_component *component, diti_loader *
     whole = !config->siglip;
     while (vision->side <= DITI_CLIP_VISION_MOST_SIDE && vision->side * vision->side + whole < config->positions)
         vision->side++;
+    vision->pixels = vision->side * vision->patch;
+    if (config->siglip && vision->pixels == 378) vision->pixels = 384;
+    vision->pixels = diti_setting_size(&settings, "image_size", vision->pixels, 4096);
+    DITI_TRY(settings.result);
     if (config->columns && config->blocks > 1 && config->hidden && vision->patch && vision->patch <= 64 &&
         vision->side && vision->side * vision->side + whole == config->positions &&
-        config->columns % config->heads == 0 && config->columns / config->heads <= 512)
+        vision->pixels / vision->patch == vision->side && config->columns % config->heads == 0 &&
+        config->columns / config->heads <= 512)
         return DIT_OK;
     return diti_fail(
         err, DIT_ERROR_UNSUPPORTED_MODEL,
         "%s: not an image encoder that dit.h knows, a CLIP or SigLIP vision model of two layers or more: %u channels "
-        "in %u heads, %u layers, %u tokens, patches of %u",
+        "in %u heads, %u layers, %u tokens, patches of %u of %u pixels",
         diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
-        (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
+        (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch, (unsigned)vision->pixels);
 }
 
 static uint32_t diti_clip_vision_layers(const diti_clip_config *config) {
@@ -205,17 +211,17 @@ static void diti_clip_vision_planes(const dit_image *image, float *out) {
 }
 
 /* The shorter side becomes as long as the square's, which is cut from the middle, or both do (SigLIP); first along
-   lines, then across. */
+   lines, then across. The square's last pixels, which fill no patch, are not made. */
 DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
                                                const dit_image *image, dit_error *err) {
     static const double means[2][3] = {{0.48145466, 0.4578275, 0.40821073}, {0.5, 0.5, 0.5}},
                         deviations[2][3] = {{0.26862954, 0.26130258, 0.27577711}, {0.5, 0.5, 0.5}};
     const diti_env *env = &vision->base.env;
     uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x,
-             p = vision->patch;
+             p = vision->patch, pixels = vision->pixels;
     uint32_t kind = vision->config.siglip,
-             wide = kind || width < height ? side : (uint32_t)((uint64_t)side * width / height),
-             high = !kind && width < height ? (uint32_t)((uint64_t)side * height / width) : side;
+             wide = kind || width < height ? pixels : (uint32_t)((uint64_t)pixels * width / height),
+             high = !kind && width < height ? (uint32_t)((uint64_t)pixels * height / width) : pixels;
     size_t area = (size_t)width * height, lines = (size_t)side * height, square = (size_t)side * side;
     float *planes = (float *)diti_alloc_array(env, 3 * area + lines + 4 * square, sizeof *planes), *rows;
     bool bytes = !image->rgb;
@@ -226,10 +232,10 @@ DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, d
     for (c = 0; c < 3; c++) {
         float *line = planes + 3 * area, *made = line + lines;
         for (y = 0; y < height; y++)
-            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side,
+            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - pixels) / 2, side,
                                    bytes, line + (size_t)y * side, 1);
         for (x = 0; x < side; x++)
-            diti_clip_vision_scale(line + x, side, height, high, (high - side) / 2, side, bytes, made + x, side);
+            diti_clip_vision_scale(line + x, side, height, high, (high - pixels) / 2, side, bytes, made + x, side);
         for (y = 0; y < side; y++)
             for (x = 0; x < side; x++)
                 rows[((size_t)(y / p * vision->side + x / p) * 3 + c) * p * p + y % p * p + x % p] =
