@@ -172,7 +172,7 @@ static inline void golden_run_vace(golden *g, const golden_folder *folder) {
                                            {"condition_embedder.time_proj", "time_projection.1"},
                                            {"condition_embedder.text_embedder.linear_1", "text_embedding.0"},
                                            {"condition_embedder.text_embedder.linear_2", "text_embedding.2"}};
-    const golden_renamed to = {"", pairs, DITI_COUNT(pairs), false};
+    const golden_renamed to = {"model.diffusion_model.", pairs, DITI_COUNT(pairs), true};
     diti_json *calls = golden_clips_json(g, folder, "calls: ");
     diti_checkpoint *weights;
     golden_pipe p = DITI_ZERO;
