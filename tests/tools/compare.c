@@ -283,6 +283,8 @@ static const planted rows[] = {
      "step 1, block 0, attention out #2: relative L2 ", NULL},
     {"pipe_ltx", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL "-p fox --frames 9",
      "step 1, block 1, attention out: relative L2 ", NULL},
+    {"pipe_ltx2", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL "-p fox --frames 9",
+     "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_opensora11", NULL, "blocks.1.attn.proj.weight", SMALL "-p fox --frames 4",
      "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_opensora12", NULL, "spatial_blocks.0.attn.proj.weight", SMALL "-p fox --frames 17",
@@ -305,6 +307,8 @@ static const planted rows[] = {
      "step 1, block 2, attention out: relative L2 ", "pipe_flux/vae"},
     {"hunyuanvideo", "model.safetensors", "single_transformer_blocks.1.proj_out.weight", SMALL "--frames 1",
      "step 1, single block 1, out: relative L2 ", "vae_hunyuanvideo"},
+    {"pipe_hunyuanvideo15", DIFFUSERS, "transformer_blocks.1.attn.to_out.0.weight", SMALL "--frames 1",
+     "step 1, block 1, attention out: relative L2 ", "pipe_hunyuanvideo15/vae"},
     {"pipe_ideogram4", DIFFUSERS, "layers.1.attention.to_out.0.weight", SMALL,
      "step 1, block 1, attention out #2: relative L2 ", "pipe_flux2_klein/vae"}, /* #1: the unconditional one */
     {"pipe_anima", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL,
