@@ -114,7 +114,8 @@ static dit_result diti_branch_check(const dit_model *model, const dit_job_desc *
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "control_strength is %g; it must be 0 (stands for 1) or up to 100 either way",
                          (double)desc->control_strength);
-    DITI_TRY(diti_job_needs_encoder(model, "control_image, even where it is NULL and all is grey", err));
+    if (model->vae || model->device) /* a dry run without an autoencoder encodes nothing */
+        DITI_TRY(diti_job_needs_encoder(model, "control_image, even where it is NULL and all is grey", err));
     DITI_TRY(diti_branch_check_clip(desc, request, err));
     DITI_TRY(diti_branch_check_ends(model, desc, request, err));
     return diti_branch_check_references(model, desc, err);
@@ -144,7 +145,7 @@ DIT_INTERNAL dit_result diti_job_request_branch(const dit_model *model, const di
     out->mask_count = desc->mask_count > 1 ? desc->mask_count : 1;
     out->start = desc->init_image;
     out->start_count = desc->init_count > 1 ? desc->init_count : 1;
-    shape->given_count = DITI_BRANCH_CLIPS + desc->reference_count;
+    shape->given_count = model->vae ? DITI_BRANCH_CLIPS + desc->reference_count : 0;
     for (i = 0; i < shape->given_count; i++) {
         shape->given[i].frames = i < DITI_BRANCH_CLIPS ? shape->frames : 1;
         shape->given[i].latent_frames = i < DITI_BRANCH_CLIPS ? shape->latent_frames : 1;

@@ -392,6 +392,32 @@ static void test_unlike_experts(void) {
     bytes_free(&file);
 }
 
+/* The transformer's file alone tells the memory of its job, and a reference takes more. */
+static void test_transformer_alone(void) {
+    dit_component part = {0};
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    dit_job_desc desc;
+    dit_memory alone, more;
+    dit_reference reference = {0};
+    dit_image *picture = stripes(64, 64, 1);
+    dit_error err = {0};
+    part.role = DIT_ROLE_TRANSFORMER, part.source.path = VACE "transformer";
+    md.components = &part, md.component_count = 1;
+    md.dry_run = true;
+    if (CHECK_MESSAGE(dit_model_load(NULL, &md, &model, &err) == DIT_OK, "%s", err.message)) {
+        desc = describe(model);
+        desc.sampler = "euler";
+        CHECK_MESSAGE(dit_job_memory(NULL, &desc, &alone, &err) == DIT_OK, "%s", err.message);
+        reference.frames = picture;
+        desc.references = &reference, desc.reference_count = 1;
+        CHECK_MESSAGE(dit_job_memory(NULL, &desc, &more, &err) == DIT_OK, "%s", err.message);
+        CHECK(more.activations > alone.activations);
+    }
+    dit_model_destroy(model);
+    free_stripes(picture);
+}
+
 /* Wrong requests and their sentences. */
 static void test_following_refused(const dit_model *model, const dit_image *clip) {
     dit_reference references[11] = {{NULL, 0}};
@@ -499,6 +525,7 @@ static void test_following(bool sweep) {
     CHECK(info.default_frames == 81 && info.default_width == 832 && !strcmp(info.variant, "vace-1.3b"));
     test_following_refused(model, clip);
     test_unlike_experts();
+    test_transformer_alone();
     test_following_ends(model, clip);
     desc.frame_count = FOLLOWED;
     desc.control_image = clip, desc.control_count = FOLLOWED;
