@@ -22,7 +22,7 @@ typedef struct diti_hunyuanvideo15_config {
     uint32_t axes[DITI_HUNYUANVIDEO15_AXES];           /* channels of a head that rotate by frame, y, x */
     float theta;
     uint32_t target; /* pixels along the side of a square as large as the frames; 0: unknown */
-    bool flow;       /* MeanFlow: the timestep of the next step is an input, too */
+    bool flow;       /* MeanFlow: the timestep of the next step is an input, too; the published model takes 8 steps */
     bool moves;      /* a picture; its tensors are those of a model that makes clips of texts */
 } diti_hunyuanvideo15_config;
 
@@ -142,7 +142,7 @@ static dit_result diti_hunyuanvideo15_check(const diti_loader *loader, const dit
 static void diti_hunyuanvideo15_read_task(diti_settings *settings, diti_hunyuanvideo15_config *config) {
     const char *size = diti_setting_text(settings, "ideal_resolution", "");
     const char *key = diti_setting(settings, "task_type") ? "task_type" : "ideal_task";
-    const char *task = diti_setting_text(settings, key, "t2v");
+    const char *task = diti_setting_text(settings, key, config->flow ? "i2v" : "t2v");
     config->target = diti_equal(size, "480p") ? 640 : diti_equal(size, "720p") ? 960 : 0;
     if (diti_setting(settings, "target_size")) config->target = diti_setting_size(settings, "target_size", 640, 4096);
     config->moves = diti_equal(task, "i2v");
@@ -284,6 +284,10 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     traits->seen_columns = config->picture;
     traits->settle = diti_hunyuanvideo15_settle;
     if (config->moves) diti_hunyuanvideo15_move(traits);
+    if (!config->flow) return;
+    traits->default_steps = 8;
+    traits->default_guidance = 1;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
 }
 
 static void diti_hunyuanvideo15_load(diti_component *component, diti_loader *loader) {

@@ -67,6 +67,7 @@ static const architecture architectures[] = {
     {"LTX-2.3", published_ltx23, 18988.8, "ltx2", "2.3"},
     {"HunyuanVideo", published_hunyuanvideo, 12821.0, "hunyuanvideo", "1.0"},
     {"HunyuanVideo 1.5", published_hunyuanvideo15, 8326.6, "hunyuanvideo15", "1.5"},
+    {"HunyuanVideo 1.5, step-distilled", published_hunyuanvideo15_flow, 8331.3, "hunyuanvideo15", "i2v-480p"},
     {"Wan2.1-T2V-1.3B", published_wan_1_3b, 1419.0, "wan", "t2v-1.3b"},
     {"Wan2.1-T2V-14B", published_wan_14b, 14288.5, "wan", "t2v-14b"},
     {"Wan2.1-I2V-14B", published_wan_i2v_14b, 16400, "wan", "i2v-14b"},
@@ -98,6 +99,9 @@ static uint64_t count_parameters(const architecture *a, real_file *file, const c
         CHECK_MESSAGE(info.parameters[DIT_ROLE_TRANSFORMER] == file->parameters, "%s, %s: %llu parameters, not %llu",
                       a->name, naming, (unsigned long long)info.parameters[DIT_ROLE_TRANSFORMER],
                       (unsigned long long)file->parameters);
+        if (a->make == published_hunyuanvideo15_flow)
+            CHECK_MESSAGE(info.default_steps == 8 && info.default_guidance == 1, "%s, %s: %u steps, guidance %g",
+                          a->name, naming, (unsigned)info.default_steps, (double)info.default_guidance);
         /* PyTorch's files have 30 bytes in front of each tensor */
         CHECK_MESSAGE(file->data_read < (1u << 16) + 30 * file->count, "%s, %s: a dry run read %llu bytes of data",
                       a->name, naming, (unsigned long long)file->data_read);

@@ -1758,6 +1758,10 @@ static inline void published_ltx2(real_file *file) { real_ltx2(file, false, 128,
 static inline void published_ltx23(real_file *file) { real_ltx2(file, true, 128, 48); }
 static inline void published_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 3072, 20, 40); }
 static inline void published_hunyuanvideo15(real_file *file) { real_hunyuanvideo15(file, 2048, 54, 2048); }
+static inline void published_hunyuanvideo15_flow(real_file *file) {
+    published_hunyuanvideo15(file);
+    real_embedder(file, 2048, 2048, 256, "time_embed.timestep_embedder_r", "time_r_in.mlp.%u");
+}
 static inline void published_wan_1_3b(real_file *file) { real_wan(file, 1536, 30, 8960, 16, 16, 0); }
 static inline void published_wan_14b(real_file *file) { real_wan(file, 5120, 40, 13824, 16, 16, 0); }
 static inline void published_wan_i2v_14b(real_file *file) { real_wan(file, 5120, 40, 13824, 36, 16, 1280); }
