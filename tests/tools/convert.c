@@ -727,6 +727,7 @@ static void narrow_zimage(real_file *file) { real_zimage(file, 128, 2, 2); }
 static void narrow_qwenimage(real_file *file) { real_qwenimage(file, 128, 2); }
 static void narrow_ltx(real_file *file) { real_ltx(file, 32, 2); }
 static void narrow_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 128, 2, 2); }
+static void narrow_hunyuanvideo15(real_file *file) { real_hunyuanvideo15(file, 128, 2, 64); }
 static void narrow_pixart(real_file *file) { real_pixart(file, 32, 28, 8, 8, false); } /* as many tables as LTX has */
 
 /* Writes that model as BF16. */
@@ -771,7 +772,8 @@ static void test_architecture(const diti_env *env) {
                 {NULL, narrow_ltx, false, NULL, "dit", NULL},
                 {NULL, narrow_pixart, false, NULL, "dit", NULL},
                 {NULL, narrow_hunyuanvideo, true, NULL, "hyvid", NULL},
-                {NULL, narrow_hunyuanvideo, false, NULL, "dit", NULL}};
+                {NULL, narrow_hunyuanvideo, false, NULL, "dit", NULL},
+                {NULL, narrow_hunyuanvideo15, true, NULL, "hyvid", NULL}};
     for (size_t i = 0; i < DITI_COUNT(rows); i++) {
         const char *input = rows[i].input ? rows[i].input : made, *prefix_of;
         const diti_checkpoint *converted = NULL;
