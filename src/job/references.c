@@ -10,7 +10,7 @@ static uint32_t diti_references_unit(const dit_model *model) {
 }
 
 /* Sides of that area in the picture's proportions, each the nearest multiple of 32, or the even one of two that are as
-   near (docs/models.md 3.14), or the next multiple of a unit from there on (3.26). */
+   near (docs/models.md 3.14), or the next multiple of a unit from there on (3.24). */
 static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t unit, uint32_t *width,
                                uint32_t *height) {
     double ratio = (double)image->width / image->height, side = sqrt((double)area * ratio), other = side / ratio;

@@ -1,4 +1,4 @@
-/* ERNIE-Image: docs/models.md 3.23. Original:
+/* ERNIE-Image: docs/models.md 3.22. Original:
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_ernie_image.py
 
    Text and image are one row of tokens with the same weights, and one modulation serves all blocks. A token is a pixel
@@ -338,7 +338,7 @@ static void diti_ernie_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     diti_qk_norm_rope(p->graph, x, &desc);
 }
 
-/* ErnieImageSharedAdaLNBlock.forward, docs/models.md 3.23 step 3; x F32 [items * (text + image), D] is changed in
+/* ErnieImageSharedAdaLNBlock.forward, docs/models.md 3.22 step 3; x F32 [items * (text + image), D] is changed in
    place. */
 static diti_tensor diti_ernie_run_block(diti_pass *p, diti_tensor x) {
     const diti_ernie_block *w = &diti_ernie_of(p->model)->blocks[p->index];

@@ -1,4 +1,4 @@
-/* Ideogram 4: docs/models.md 3.25. Originals: https://github.com/ideogram-oss/ideogram4 and
+/* Ideogram 4: docs/models.md 3.26. Originals: https://github.com/ideogram-oss/ideogram4 and
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_ideogram4.py
 
    Text and image are one row of tokens with the same weights, and every sublayer has a norm before and one behind it. A
@@ -440,7 +440,7 @@ static diti_tensor diti_ideogram4_embed(diti_pass *p) {
     return x;
 }
 
-/* Ideogram4TransformerBlock.forward, docs/models.md 3.25 step 3; x F32 [items * (text + image), D] is changed in place.
+/* Ideogram4TransformerBlock.forward, docs/models.md 3.26 step 3; x F32 [items * (text + image), D] is changed in place.
  */
 static diti_tensor diti_ideogram4_run_block(diti_pass *p, diti_tensor x) {
     const diti_ideogram4_block *w = &diti_ideogram4_of(p->model)->blocks[p->index];

@@ -1,4 +1,4 @@
-/* Kandinsky 5.0 text-to-image: docs/models.md 3.24. Original:
+/* Kandinsky 5.0 text-to-image: docs/models.md 3.23. Original:
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_kandinsky.py
 
    D is the width of the residual stream. The text passes blocks of its own, which depend on the timestep; the image
@@ -14,7 +14,7 @@
 
 typedef struct diti_kandinsky_config {
     uint32_t blocks, text_blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
-    uint32_t columns, channels;                                 /* of a patch, of the latent */
+    uint32_t columns, channels;                                 /* columns: a patch has so many; channels: the latent */
     uint32_t time, text, pooled;        /* columns of the condition, and of the text encoders' outputs */
     uint32_t axes[DITI_KANDINSKY_AXES]; /* channels of a head that rotate by frame, y, x */
 } diti_kandinsky_config;
@@ -54,7 +54,7 @@ typedef struct diti_kandinsky {
     diti_sublayer last;
 } diti_kandinsky;
 
-/* Of the norms of tokens, and of heads: the smallest step from 1 on. */
+/* Norms of tokens add the first one, those of heads the other one, the smallest step from 1 on. */
 #define DITI_KANDINSKY_EPS 1e-5f
 #define DITI_KANDINSKY_HEAD_EPS 1.1920929e-7f
 
@@ -258,7 +258,7 @@ typedef struct diti_kandinsky_state {     /* prepare leaves these for the steps 
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text_cosines, text_sines; /* inputs F32 [prompts * text tokens, head_dim / 2] */
     diti_text_order order;
-    diti_adaln adaln, text_adaln; /* of the image's blocks and the last norm, of the text's */
+    diti_adaln adaln, text_adaln; /* modulation: the image's blocks and the last norm, the text's blocks */
     diti_tensor embedded;         /* F32 [prompts * text tokens, D], before the text's blocks */
     diti_tensor text;             /* behind them, in the step at hand */
 } diti_kandinsky_state;
@@ -279,7 +279,7 @@ static diti_tensor diti_kandinsky_embed_text(const diti_pass *p, diti_tensor x, 
     return diti_norm(p->graph, diti_layer_f32(p->graph, x, layer, DITI_ACTIVATION_NONE, 0, "text_in"), &desc);
 }
 
-/* What all modulations are linear in, F32 [steps * prompts, time]. */
+/* The vector that all modulations are linear in, F32 [steps * prompts, time]. */
 static diti_tensor diti_kandinsky_condition(const diti_pass *p, diti_tensor sinusoids) {
     const diti_kandinsky *model = diti_kandinsky_of(p->model);
     diti_tensor time = diti_layer_f32(p->graph, sinusoids, &model->time_in, DITI_ACTIVATION_SILU, 0, "time_in"), pooled;
@@ -303,6 +303,7 @@ static void diti_kandinsky_prepare(diti_pass *p) {
     state->text_sines = diti_tensor_input(graph, DITI_F32, rows, half, "text_sines");
     state->order.items = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     state->order.order = diti_tensor_input(graph, DITI_U32, 1, rows, "text_order");
+    state->order.keys = diti_tensor_input(graph, DITI_U32, step->branches * step->batch, DITI_ITEM_WORDS, "text_keys");
     condition = diti_kandinsky_condition(p, state->sinusoids);
     diti_axes_blocks(step->axes, config->blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
@@ -392,40 +393,47 @@ static void diti_kandinsky_text_add(const diti_pass *p, diti_tensor x, diti_tens
     diti_linear(p->graph, h, &layer->weight, &desc);
 }
 
-/* A prompt's rows attend those of them that are kept. */
+/* A prompt's rows attend those of them that are kept. Prompts are apart, so that whatever stands beside one changes no
+   sum. */
 static diti_tensor diti_kandinsky_text_attend(const diti_pass *p, diti_tensor h, const diti_kandinsky_text_block *w) {
     const diti_kandinsky_config *config = &diti_kandinsky_of(p->model)->config;
     const diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
-    uint32_t rows = p->step->text_batch * p->step->text_tokens, width = p->width;
+    uint32_t prompts = p->step->text_batch, texts = p->step->text_tokens, width = p->width, i;
     diti_graph *graph = p->graph;
     diti_linear_desc fused = DITI_ZERO;
     diti_qkv_desc turn = DITI_ZERO;
     diti_attention_desc desc = DITI_ZERO;
+    diti_tensor out = diti_tensor_new(graph, graph->activation, prompts * texts, width, "text_attention");
     fused.name = "text_qkv";
     h = diti_linear_fused(graph, h, &w->qkv, &fused);
     turn.heads = 2 * config->heads;
-    turn.head_dim = desc.head_dim = config->head_dim;
+    turn.head_dim = config->head_dim;
     turn.norm = DITI_QKV_RMS;
     turn.eps = DITI_KANDINSKY_HEAD_EPS;
     turn.weight = &w->norms;
     turn.kinds = 2;
     turn.cosines = state->text_cosines;
     turn.sines = state->text_sines;
-    turn.tokens = rows;
+    turn.tokens = prompts * texts;
     turn.name = "text_turn";
-    diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, rows, 0, 2 * width), &turn);
-    desc.batch = p->step->text_batch;
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, prompts * texts, 0, 2 * width), &turn);
+    desc.batch = 1;
     desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.items = state->order.items;
-    desc.key_limit = p->step->text_tokens;
+    desc.key_limit = texts;
     desc.name = "text_attention";
-    return diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
-                          diti_tensor_view(graph, h, 0, rows, width, width),
-                          diti_tensor_view(graph, h, 0, rows, 2 * width, width), &desc);
+    for (i = 0; i < prompts && !diti_graph_failed(graph); i++) {
+        desc.items = diti_tensor_view(graph, state->order.keys, i * p->step->batch, 1, 0, DITI_ITEM_WORDS);
+        desc.out = diti_tensor_view(graph, out, i * texts, texts, 0, width);
+        diti_attention(graph, diti_tensor_view(graph, h, i * texts, texts, 0, width),
+                       diti_tensor_view(graph, h, i * texts, texts, width, width),
+                       diti_tensor_view(graph, h, i * texts, texts, 2 * width, width), &desc);
+    }
+    return out;
 }
 
-/* The text's blocks for all prompts, docs/models.md 3.24 step 2: F32 [prompts * text tokens, D], padding in front. */
+/* The text's blocks for all prompts, docs/models.md 3.23 step 2: F32 [prompts * text tokens, D], padding in front. */
 static diti_tensor diti_kandinsky_text(const diti_pass *p) {
     const diti_kandinsky *model = diti_kandinsky_of(p->model);
     const diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
@@ -491,7 +499,7 @@ static void diti_kandinsky_attend_text(const diti_pass *p, diti_tensor x, const 
     diti_sublayer_add(p, x, DITI_GATE_MLP, cross, q);
 }
 
-/* Kandinsky5TransformerDecoderBlock.forward, docs/models.md 3.24 step 3; x F32 [items * tokens, D] is changed in place.
+/* Kandinsky5TransformerDecoderBlock.forward, docs/models.md 3.23 step 3; x F32 [items * tokens, D] is changed in place.
    The modulation of attention to the text stands second, that of the feed-forward third. */
 static diti_tensor diti_kandinsky_run_block(diti_pass *p, diti_tensor x) {
     const diti_kandinsky_block *w = &diti_kandinsky_of(p->model)->blocks[p->index];

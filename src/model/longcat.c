@@ -1,4 +1,4 @@
-/* LongCat-Image and Ovis-Image: docs/models.md 3.26 and 3.27. Originals: in
+/* LongCat-Image and Ovis-Image: docs/models.md 3.24 and 3.25. Originals: in
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/ the files
    transformer_longcat_image.py and transformer_ovis_image.py
 

@@ -1,4 +1,4 @@
-/* LTX-2 and LTX-2.3: docs/models.md 3.28. Originals:
+/* LTX-2 and LTX-2.3: docs/models.md 3.27. Originals:
    https://github.com/Lightricks/LTX-2/tree/main/packages/ltx-core/src/ltx_core/model/transformer
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_ltx2.py
 
@@ -617,7 +617,7 @@ static diti_tensor diti_ltx2_text(const diti_pass *p, const diti_ltx2_block *w, 
     return diti_condition_frames(p->graph, text, &desc);
 }
 
-/* LTX2VideoTransformerBlock.forward, docs/models.md 3.28; x is changed in place. */
+/* LTX2VideoTransformerBlock.forward, docs/models.md 3.27; x is changed in place. */
 static diti_tensor diti_ltx2_run_block(diti_pass *p, diti_tensor x) {
     const diti_ltx2 *model = diti_ltx2_of(p->model);
     const diti_ltx2_block *w = &model->blocks[p->index];

@@ -35,6 +35,7 @@
 #define I2V_FILE "tests/fixtures/wan21_i2v/model.safetensors"
 #define COGVIDEOX_FILE "tests/fixtures/cogvideox_5b_i2v/model.safetensors"
 #define LTX_FILE "tests/fixtures/ltx/model.safetensors"
+#define KANDINSKY_FILE "tests/fixtures/pipe_kandinsky/transformer/diffusion_pytorch_model.safetensors"
 #define HUNYUANVIDEO_FILE "tests/fixtures/hunyuanvideo/model.safetensors"
 #define HUNYUANVIDEO_VAE_FILE "tests/fixtures/vae_hunyuanvideo/model.safetensors"
 #define LTX_VAE_FILE "tests/fixtures/vae_ltx_mixed/model.safetensors"
@@ -107,21 +108,18 @@ typedef enum part {
     PART_VACE,
     PART_COGVIDEOX,
     PART_LTX,
+    PART_KANDINSKY,
     PART_HUNYUANVIDEO,
     PART_HUNYUANVIDEO_VAE,
     PART_LTX_VAE,
     PART_LAST
 } part;
-static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE,       VAE_FILE,
-                                                  SD3_FILE,     FLUX_FILE,         DIT_FILE,
-                                                  HUNYUAN_FILE, TINY_FILE,         CLIP_FILE,
-                                                  BERT_FILE,    DECODER_FILE,      KL_FILE,
-                                                  WAN_FILE,     QWENIMAGE_FILE,    ANIMA_FILE,
-                                                  LUMINA2_FILE, ZIMAGE_FILE,       FLUX2_FILE,
-                                                  FLUX3_FILE,   QWENIMAGE21_FILE,  SANA_FILE,
-                                                  I2V_FILE,     VACE_FILE,         COGVIDEOX_FILE,
-                                                  LTX_FILE,     HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE,
-                                                  LTX_VAE_FILE};
+static const char *const part_files[PART_LAST] = {
+    T5_FILE,     PIXART_FILE,  VAE_FILE,       SD3_FILE,     FLUX_FILE,      DIT_FILE,          HUNYUAN_FILE,
+    TINY_FILE,   CLIP_FILE,    BERT_FILE,      DECODER_FILE, KL_FILE,        WAN_FILE,          QWENIMAGE_FILE,
+    ANIMA_FILE,  LUMINA2_FILE, ZIMAGE_FILE,    FLUX2_FILE,   FLUX3_FILE,     QWENIMAGE21_FILE,  SANA_FILE,
+    I2V_FILE,    VACE_FILE,    COGVIDEOX_FILE, LTX_FILE,     KANDINSKY_FILE, HUNYUANVIDEO_FILE, HUNYUANVIDEO_VAE_FILE,
+    LTX_VAE_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -482,6 +480,18 @@ static const wrong wrongs[] = {
      "{\"image_condition_type\": \"token_replace\"}",
      {"image_condition_type", "HunyuanVideo-I2V", NULL}},
     /* settings that no published model of the family has */
+    {PART_KANDINSKY, NULL, NULL, "{\"attention_type\": \"nabla\"}", {"attention_type: nabla", "regular", NULL}},
+    {PART_KANDINSKY, NULL, NULL, "{\"in_visual_dim\": 64}", {"in_visual_dim", "only patches of 2 x 2", NULL}},
+    {PART_KANDINSKY,
+     "\"pooled_text_embeddings.in_layer.weight\":",
+     "\"pooled_text_embedding.in_layer.weights\":",
+     NULL,
+     {"without pooled_text_embeddings", "incomplete", NULL}},
+    {PART_KANDINSKY, /* a file of clips has another number on either side */
+     "\"out_layer.out_layer.weight\":{\"dtype\":\"BF16\",\"shape\":[64,64]",
+     "\"out_layer.out_layer.weight\":{\"dtype\":\"BF16\",\"shape\":[8,512]",
+     NULL,
+     {"takes 64 columns of patches and makes 8", "Kandinsky-5.0-T2I", NULL}},
     {PART_HUNYUANVIDEO, NULL, NULL, "{\"qk_norm\": \"layer_norm\"}", {"qk_norm: layer_norm", "rms_norm", NULL}},
     {PART_LTX, NULL, NULL, "{\"norm_elementwise_affine\": true}", {"norm_elementwise_affine: only false", NULL, NULL}},
     {PART_COGVIDEOX, NULL, NULL, "{\"activation_fn\": \"gelu\"}", {"activation_fn: only gelu-approximate", NULL, NULL}},
