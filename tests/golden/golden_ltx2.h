@@ -286,8 +286,45 @@ static inline void golden_ltx2_pipe(golden *g, const golden_folder *folder) {
     diti_json_free(&g->env, call);
 }
 
+/* Gemma 3's rotations: as files of today spell them, as older ones do, and as they are where nothing is said. */
+static inline void golden_ltx2_rotations(golden *g, const golden_folder *folder) {
+    static const struct {
+        const char *says;
+        float theta, inside, stretch;
+    } cases[] = {
+        {"\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 4, \"rope_theta\": 5e5}, "
+         "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 2e4}}",
+         5e5f, 2e4f, 4},
+        {"\"rope_theta\": 5e5, \"rope_local_base_freq\": 2e4, "
+         "\"rope_scaling\": {\"factor\": 4, \"rope_type\": \"linear\"}",
+         5e5f, 2e4f, 4},
+        {"\"rope_theta\": 1e6, \"rope_local_base_freq\": 1e4", 1e6f, 1e4f, 1},
+        {"\"rope_scaling\": null", 1e6f, 1e4f, 1},
+    };
+    diti_checkpoint *weights = golden_open_checkpoint(&g->env, folder->path, "text_encoder/model.safetensors");
+    size_t i;
+    for (i = 0; weights && i < DITI_COUNT(cases); i++) {
+        diti_decoder *decoder = NULL;
+        diti_json *json = NULL;
+        dit_error err = DITI_ZERO;
+        char text[512];
+        diti_format(text, sizeof text, "{\"head_dim\": 8, \"sliding_window\": 8, %s}", cases[i].says);
+        if (diti_json_parse(&g->env, text, strlen(text), "config.json", &json, &err) >= 0)
+            diti_decoder_load(golden_shared.device, &g->env, json, weights, "", NULL, &decoder, &err);
+        golden_require(g,
+                       decoder && decoder->config.theta == cases[i].theta &&
+                           decoder->config.local_theta == cases[i].inside &&
+                           decoder->config.linear_stretch == cases[i].stretch,
+                       "rotations of Gemma 3, %s: %s", cases[i].says, err.message);
+        diti_decoder_destroy(decoder);
+        diti_json_free(&g->env, json);
+    }
+    diti_checkpoint_close(weights);
+}
+
 static inline void golden_run_ltx2(golden *g, const golden_folder *folder) {
     golden_ltx2_transformer(g, folder);
     golden_ltx2_pipe(g, folder);
+    golden_ltx2_rotations(g, folder);
 }
 #endif
