@@ -239,6 +239,7 @@ static void diti_kandinsky_set_traits(diti_kandinsky *model) {
     traits->channels_last = traits->planar = true;
     traits->attends_padding = traits->masks_padding = true;
     traits->unshifted = true;
+    traits->noise_by_token = true;
 }
 
 static void diti_kandinsky_load(diti_component *component, diti_loader *loader) {

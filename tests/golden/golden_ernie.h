@@ -138,6 +138,33 @@ static inline bool golden_run_ernie_case(golden *g, const golden_folder *folder,
     return samples > 0;
 }
 
+/* Kandinsky 5.0 draws noise [h, w, C]. */
+static inline void golden_kandinsky_noise(golden *g, const golden_folder *folder) {
+    enum { COLUMNS = 10, ROWS = 6, CHANNELS = 16, COUNT = COLUMNS * ROWS * CHANNELS };
+    static float drawn[COUNT], planes[COUNT];
+    golden_pipe p = DITI_ZERO;
+    dit_job_desc wish = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    diti_random random;
+    dit_job *job = NULL;
+    uint32_t i;
+    diti_random_seed(&random, 7);
+    diti_random_normal(&random, drawn, COUNT);
+    for (i = 0; i < COUNT; i++) planes[i % CHANNELS * COLUMNS * ROWS + i / CHANNELS] = drawn[i];
+    if (golden_pipe_open(&p, g, folder, folder->path)) {
+        wish.model = p.model;
+        wish.prompt = "a fox";
+        wish.width = 8 * COLUMNS;
+        wish.height = 8 * ROWS;
+        wish.steps = 1;
+        wish.seed = 7;
+        if (golden_require(g, dit_job_create(p.context, &wish, &job, &err) == DIT_OK, "noise: %s", err.message))
+            golden_compare(g, "noise by tokens", job->request.noise, planes, COUNT, 1e-6);
+    }
+    dit_job_destroy(job);
+    golden_pipe_close(&p);
+}
+
 static inline void golden_run_ernie(golden *g, const golden_folder *folder) {
     diti_checkpoint *weights =
         golden_open_checkpoint(&g->env, folder->path, "transformer/diffusion_pytorch_model.safetensors");
@@ -148,6 +175,7 @@ static inline void golden_run_ernie(golden *g, const golden_folder *folder) {
         golden_shared.device->limits.band = 4096; /* pictures too large for a piece of memory, in miniature */
         golden_run_cases(g, folder, json, weights, golden_run_ernie_case);
         golden_shared.device->limits.band = band;
+        if (diti_equal(folder->name, "pipe_kandinsky")) golden_kandinsky_noise(g, folder);
     }
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, json);

@@ -94,7 +94,7 @@ static inline void golden_longcat_call(golden *g, const golden_folder *folder, c
     golden_beside_call(g, folder, name, call, &source);
 }
 
-/* The same tensors are several models by a pipeline's class and a scheduler. */
+/* Equal tensors are several models by a pipeline's class and a scheduler. */
 static inline void golden_longcat_settle(golden *g, const diti_json *config, const diti_checkpoint *weights) {
     static const struct {
         const char *index, *scheduler, *variant;
