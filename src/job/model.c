@@ -81,10 +81,6 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     return result;
 }
 
-DIT_INTERNAL diti_transformer *diti_model_second(const dit_model *model) {
-    return model->low ? model->low : model->unconditional;
-}
-
 /* The expert for low noise, or the transformer of the unconditional branch, which is made as the other one is.
    Timesteps of the training go to 1000. */
 static dit_result diti_model_load_second(dit_model *model, const dit_model_desc *desc, dit_error *err) {

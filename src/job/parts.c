@@ -404,3 +404,7 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role) {
     return (model->parts & 1u << (uint32_t)role) != 0;
 }
+
+DIT_INTERNAL diti_transformer *diti_model_second(const dit_model *model) {
+    return model->low ? model->low : model->unconditional;
+}

@@ -216,12 +216,12 @@ DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokeniz
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err);
 
-/* ByT5's (byt5.c). config: tokenizer_config.json, NULL: none. */
+/* ByT5's (byt5.c; tokenizer_files.c creates it). config: tokenizer_config.json, NULL: none. */
 DIT_INTERNAL dit_result diti_byt5_create(const diti_env *env, const diti_json *config, diti_tokenizer **out,
                                          dit_error *err);
 DIT_INTERNAL void diti_byt5_finish(diti_tokenizer *tokenizer);
-/* The text that HunyuanVideo 1.5's pipeline has ByT5 read of a prompt: 'Text "a". Text "b". ', each of the texts in quotes once;
- *out stays NULL where there are none, and is freed with diti_free. */
+/* The text that HunyuanVideo 1.5's pipeline has ByT5 read of a prompt: 'Text "a". Text "b". ', with each of the texts
+   in quotes once. out stays NULL where there are none, and is freed with diti_free. */
 DIT_INTERNAL dit_result diti_byt5_quotes(const diti_env *env, const char *prompt, char **out, dit_error *err);
 
 /* Where tokens go, in the order of the text. text: what a token stands for, in case it is lost. */

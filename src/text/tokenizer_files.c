@@ -99,6 +99,24 @@ static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, dit
     return result;
 }
 
+DIT_INTERNAL dit_result diti_byt5_create(const diti_env *env, const diti_json *config, diti_tokenizer **out,
+                                         dit_error *err) {
+    static const char usual[] =
+        "{\"0\": {\"content\": \"<pad>\"}, \"1\": {\"content\": \"</s>\"}, \"2\": {\"content\": \"<unk>\"}}";
+    static const char name[] = "tokenizer_config.json";
+    const diti_json *added = config ? diti_json_get(config, "added_tokens_decoder") : NULL;
+    diti_json words = DITI_ZERO, *parsed = NULL;
+    dit_result result;
+    words.kind = DITI_JSON_OBJECT;
+    if (!added || added->kind != DITI_JSON_OBJECT || !added->first) {
+        DITI_TRY(diti_json_parse(env, usual, sizeof usual - 1, name, &parsed, err));
+        added = parsed;
+    }
+    result = diti_vocabulary_create(env, DITI_TOKENIZER_BYT5, &words, added, name, out, err);
+    diti_json_free(env, parsed);
+    return result;
+}
+
 /* ByT5's has no other file than its configuration. */
 static dit_result diti_folder_load_bytes(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
     diti_json *config = NULL;

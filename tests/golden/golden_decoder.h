@@ -1,7 +1,7 @@
 /* Decoder language models: all hidden states side by side, each layer alone on its recorded input, the states and
    layers that each model's chat takes, and what their GGUF files make of tokens. Qwen3 then behind the names that
-   models of several parts have, and Mistral as llama.cpp writes files of the architectures llama and mistral3, must give
-   the same. */
+   models of several parts have, and Mistral as llama.cpp writes files of the architectures llama and mistral3, must
+   give the same. */
 #ifndef GOLDEN_DECODER_H
 #define GOLDEN_DECODER_H
 #include "golden_renamed.h"
