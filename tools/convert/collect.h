@@ -203,33 +203,28 @@ static bool is_left_out(const converter *convert, const char *component) {
                                      diti_starts_with(component, "tokenizer") || strcmp(component, "connectors") == 0);
 }
 
-/* The folders of a pipeline that dit.h looks into; weights lie in the first ones. */
-enum { WEIGHT_FOLDERS = 9 };
-static const char *const pipeline_folders[] = {"transformer",
-                                               "transformer_2",
-                                               "unconditional_transformer",
-                                               "text_encoder",
-                                               "text_encoder_2",
-                                               "text_encoder_3",
-                                               "text_conditioner",
-                                               "connectors",
-                                               "image_encoder",
-                                               "vae",
-                                               "scheduler",
-                                               "tokenizer",
-                                               "tokenizer_2",
-                                               "tokenizer_3",
-                                               "t5_tokenizer",
-                                               "processor"};
+/* The folders of a pipeline that dit.h looks into: those of weights, and the others. */
+static const char *const weight_folders[] = {"transformer",
+                                             "transformer_2",
+                                             "unconditional_transformer",
+                                             "text_encoder",
+                                             "text_encoder_2",
+                                             "text_encoder_3",
+                                             "text_conditioner",
+                                             "connectors",
+                                             "image_encoder",
+                                             "vae"};
+static const char *const other_folders[] = {"scheduler",   "tokenizer",    "tokenizer_2",
+                                            "tokenizer_3", "t5_tokenizer", "processor"};
 
 static dit_result add_folders(converter *convert) {
-    const size_t count = DITI_COUNT(pipeline_folders);
     dit_result result = DIT_OK;
-    for (size_t i = 0; i < count + WEIGHT_FOLDERS && result >= 0; i++) {
-        const char *folder = pipeline_folders[i % count];
-        if (is_left_out(convert, folder)) continue;
-        result = i < count ? add_files(convert, folder) : add_component(convert, folder);
-    }
+    for (size_t i = 0; i < DITI_COUNT(weight_folders) && result >= 0; i++)
+        if (!is_left_out(convert, weight_folders[i])) result = add_files(convert, weight_folders[i]);
+    for (size_t i = 0; i < DITI_COUNT(other_folders) && result >= 0; i++)
+        if (!is_left_out(convert, other_folders[i])) result = add_files(convert, other_folders[i]);
+    for (size_t i = 0; i < DITI_COUNT(weight_folders) && result >= 0; i++)
+        if (!is_left_out(convert, weight_folders[i])) result = add_component(convert, weight_folders[i]);
     return result;
 }
 
