@@ -149,7 +149,7 @@ static void emit_language(bench *b, const language *l, uint32_t tokens) {
     config->cap = l->gemma ? 50.0f : 0.0f;
     config->embedding_scale = l->gemma ? 48.0f : 0.0f;
     config->window = l->gemma ? 4096 : 0;
-    config->window_every = 2;
+    config->windowed[0] = 0x55555555u;
     config->head_norms = l->head_norms;
     config->biased = l->biased;
     config->four_norms = config->offset_norms = l->gemma;
@@ -184,10 +184,11 @@ static void emit_clip_vision(bench *b) {
     config->activation = DITI_ACTIVATION_GELU_ERF;
     vision.side = 16;
     vision.patch = 14;
-    vision.patches = text_matrix(b, d, 3 * 14 * 14);
+    vision.pixels = vision.side * vision.patch;
+    vision.patches.weight = text_matrix(b, d, 3 * 14 * 14);
     vision.whole = text_vector(b, d);
     vision.position = *random_weight(b, DIT_TYPE_F32, config->positions, d, 1);
-    vision.first_norm = text_norm(b, d);
+    vision.norm = text_norm(b, d);
     vision.blocks = &block;
     block.norm1 = block.norm2 = text_norm(b, d);
     block.qkv = text_fused(b, 3, d, d);
