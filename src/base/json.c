@@ -403,6 +403,8 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
     return true;
 }
 
+DITI_ONCE_BEGIN
+
 /* --- settings --- */
 
 DIT_INTERNAL diti_settings diti_settings_of(const diti_json *object, const char *file, dit_error *err) {
@@ -506,3 +508,5 @@ DIT_INTERNAL const diti_json *diti_setting_numbers(diti_settings *settings, cons
     diti_setting_refuse(settings, value, "a list of numbers");
     return NULL;
 }
+
+DITI_REGION_END

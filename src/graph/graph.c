@@ -29,8 +29,6 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     memset(graph, 0, sizeof *graph);
 }
 
-DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph) { return graph->error.result < 0; }
-
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...) {
     va_list args;
     if (diti_graph_failed(graph)) return 0;

@@ -209,7 +209,7 @@ typedef struct diti_observer { /* dit-convert --calibrate: appends ops that keep
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
-DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
+#define diti_graph_failed(graph) ((graph)->error.result < 0) /* no call: it is asked in hundreds of places */
 /* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
     DITI_PRINTF(3, 4);

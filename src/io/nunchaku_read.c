@@ -255,6 +255,56 @@ static dit_result diti_awq_read(const diti_checkpoint *checkpoint, const diti_nu
     return result;
 }
 
+/* --- low-rank parts: tiles of 16 rows and columns; of down the rank is along their rows, of up along their columns ---
+ */
+
+/* Place of value [n, k] of a tile. */
+static uint32_t diti_pack_place(uint32_t n, uint32_t k) {
+    return (n % 8 * 4 + k % 8 / 2) * 8 + n / 8 * 4 + k / 8 * 2 + k % 2;
+}
+
+/* Value of a row of up or of a column of down, and a place in the rank. */
+static float diti_pack_value(const float *values, uint32_t rank, uint32_t index, uint32_t r, bool down) {
+    uint32_t n = (down ? r : index) % DITI_NUNCHAKU_PACK, k = (down ? index : r) % DITI_NUNCHAKU_PACK;
+    size_t tile = (size_t)(index / DITI_NUNCHAKU_PACK) * (rank / DITI_NUNCHAKU_PACK) + r / DITI_NUNCHAKU_PACK;
+    return values[tile * DITI_NUNCHAKU_PACK * DITI_NUNCHAKU_PACK + diti_pack_place(n, k)];
+}
+
+/* One layer's part of down [rank, columns] or up [rows, rank]: at r, and of down at `column` behind another's. */
+static dit_result diti_made_low_rank_of(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                        const diti_nunchaku_layer *layer, uint32_t rank, uint32_t at, uint32_t column,
+                                        float *out, dit_error *err) {
+    const bool down = tensor->made->part == DITI_NUNCHAKU_DOWN;
+    const diti_stored_tensor *packed = layer->parts[tensor->made->part];
+    const uint32_t count = down ? layer->columns : (uint32_t)tensor->shape[0], all = (uint32_t)tensor->shape[1];
+    float *values = (float *)diti_alloc_array(&checkpoint->env, (size_t)packed->shape[0], rank * sizeof(float));
+    dit_result result = values ? DIT_OK : diti_fail_memory(err, "tensor %.200s", tensor->name);
+    uint32_t i, r;
+    if (result >= 0) result = diti_packed_floats(checkpoint, packed, 0, packed->shape[0] * rank, values, err);
+    for (i = 0; i < count && result >= 0; i++) {
+        for (r = 0; r < rank; r++) {
+            size_t place = down ? (size_t)(at + r) * all + column + i : (size_t)i * all + at + r;
+            out[place] = diti_pack_value(values, rank, tensor->made->first + i, r, down);
+        }
+    }
+    diti_free(&checkpoint->env, values);
+    return result;
+}
+
+/* Adds to `sums` what the constant beside GELU's results makes of a run's rows: shift * sum of weight / smooth. */
+static void diti_shift_rows(const diti_nunchaku_layer *layer, const unsigned char *run, uint32_t rows, size_t pitch,
+                            const float *smooth, float *values, double *sums) {
+    uint32_t i, k;
+    for (i = 0; i < rows; i++) {
+        double sum = 0;
+        diti_type_to_float(DIT_TYPE_Q4_0, run + i * pitch, layer->columns, values);
+        for (k = 0; k < layer->columns; k++) sum += (double)values[k] / (double)smooth[k];
+        sums[i] += DITI_NUNCHAKU_SHIFT * sum;
+    }
+}
+
+DITI_ONCE_BEGIN
+
 /* --- rows of a matrix --- */
 
 /* How many rows from `row` on are read together: those of a tile, or as many of a split. */
@@ -347,18 +397,6 @@ static dit_result diti_awq_bias(const diti_checkpoint *checkpoint, const diti_nu
     return result;
 }
 
-/* Adds to `sums` what the constant beside GELU's results makes of a run's rows: shift * sum of weight / smooth. */
-static void diti_shift_rows(const diti_nunchaku_layer *layer, const unsigned char *run, uint32_t rows, size_t pitch,
-                            const float *smooth, float *values, double *sums) {
-    uint32_t i, k;
-    for (i = 0; i < rows; i++) {
-        double sum = 0;
-        diti_type_to_float(DIT_TYPE_Q4_0, run + i * pitch, layer->columns, values);
-        for (k = 0; k < layer->columns; k++) sum += (double)values[k] / (double)smooth[k];
-        sums[i] += DITI_NUNCHAKU_SHIFT * sum;
-    }
-}
-
 static dit_result diti_made_shift(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer, uint32_t first,
                                   uint32_t count, double *sums, dit_error *err) {
     const size_t pitch = (size_t)layer->columns / 32 * DITI_Q4_0_BYTES;
@@ -401,42 +439,6 @@ static dit_result diti_made_bias(const diti_checkpoint *checkpoint, const diti_s
         result = diti_made_bias_of(checkpoint, made->layers[i], made->first, count, out, sums, err);
     for (i = 0; i < count && result >= 0; i++) out[i] = (float)sums[i];
     diti_free(&checkpoint->env, sums);
-    return result;
-}
-
-/* --- low-rank parts: tiles of 16 rows and columns; of down the rank is along their rows, of up along their columns ---
- */
-
-/* Place of value [n, k] of a tile. */
-static uint32_t diti_pack_place(uint32_t n, uint32_t k) {
-    return (n % 8 * 4 + k % 8 / 2) * 8 + n / 8 * 4 + k / 8 * 2 + k % 2;
-}
-
-/* Value of a row of up or of a column of down, and a place in the rank. */
-static float diti_pack_value(const float *values, uint32_t rank, uint32_t index, uint32_t r, bool down) {
-    uint32_t n = (down ? r : index) % DITI_NUNCHAKU_PACK, k = (down ? index : r) % DITI_NUNCHAKU_PACK;
-    size_t tile = (size_t)(index / DITI_NUNCHAKU_PACK) * (rank / DITI_NUNCHAKU_PACK) + r / DITI_NUNCHAKU_PACK;
-    return values[tile * DITI_NUNCHAKU_PACK * DITI_NUNCHAKU_PACK + diti_pack_place(n, k)];
-}
-
-/* One layer's part of down [rank, columns] or up [rows, rank]: at r, and of down at `column` behind another's. */
-static dit_result diti_made_low_rank_of(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-                                        const diti_nunchaku_layer *layer, uint32_t rank, uint32_t at, uint32_t column,
-                                        float *out, dit_error *err) {
-    const bool down = tensor->made->part == DITI_NUNCHAKU_DOWN;
-    const diti_stored_tensor *packed = layer->parts[tensor->made->part];
-    const uint32_t count = down ? layer->columns : (uint32_t)tensor->shape[0], all = (uint32_t)tensor->shape[1];
-    float *values = (float *)diti_alloc_array(&checkpoint->env, (size_t)packed->shape[0], rank * sizeof(float));
-    dit_result result = values ? DIT_OK : diti_fail_memory(err, "tensor %.200s", tensor->name);
-    uint32_t i, r;
-    if (result >= 0) result = diti_packed_floats(checkpoint, packed, 0, packed->shape[0] * rank, values, err);
-    for (i = 0; i < count && result >= 0; i++) {
-        for (r = 0; r < rank; r++) {
-            size_t place = down ? (size_t)(at + r) * all + column + i : (size_t)i * all + at + r;
-            out[place] = diti_pack_value(values, rank, tensor->made->first + i, r, down);
-        }
-    }
-    diti_free(&checkpoint->env, values);
     return result;
 }
 
@@ -529,3 +531,5 @@ DIT_INTERNAL dit_result diti_nunchaku_read(const diti_checkpoint *checkpoint, co
     diti_free(&checkpoint->env, values);
     return result;
 }
+
+DITI_REGION_END

@@ -7,6 +7,8 @@
 #define DITI_NVFP4_BYTES 36u
 #define DITI_NVFP4_ROWS 128u /* rows of a block of scales, which has 512 bytes */
 
+DITI_ONCE_BEGIN
+
 static dit_result diti_nvfp4_fail(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                   const char *problem, dit_error *err) {
     return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s' is ComfyUI's nvfp4 and %s",
@@ -50,6 +52,8 @@ DIT_INTERNAL dit_result diti_nvfp4_name(diti_checkpoint *checkpoint, diti_stored
     if (diti_factor_find(checkpoint, tensor)) return diti_factor_check(checkpoint, tensor, err);
     return diti_nvfp4_fail(checkpoint, tensor, "lacks its factor, weight_scale_2", err);
 }
+
+DITI_REGION_END
 
 /* A block of its four scales and 32 pairs; of 16 columns the first eight are in the low halves of eight bytes. false
    for a scale that is negative or no number. */

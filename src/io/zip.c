@@ -31,6 +31,8 @@ static uint64_t diti_little(const unsigned char *bytes, int count) {
     return value;
 }
 
+DITI_ONCE_BEGIN
+
 static dit_result diti_zip_fail(const diti_zip_reader *reader, const char *message) {
     return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: %s", reader->name, message);
 }
@@ -249,6 +251,8 @@ DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char
     if (!diti_name_find(&zip->index, zip->entries, sizeof *zip->entries, name, &found)) return NULL;
     return &zip->entries[found];
 }
+
+DITI_REGION_END
 
 /* --- what the entries hold --- */
 

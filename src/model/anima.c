@@ -168,17 +168,17 @@ static void diti_anima_load_block(diti_loader *loader, diti_anima_block *block, 
     diti_load_bare(loader, &block->ff_in, config->feed, width, "ff.net.0.proj");
     diti_load_bare(loader, &block->ff_out, width, config->feed, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
     block->attention.norm_eps = 1e-5f;
     block->attention.half_split = true;
-    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
+    diti_make_attention(&block->cross, DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
     block->cross.in = &block->text_q;
     block->cross.norm_name = "norm_text";
     block->cross.in_name = "text_q";
     block->cross.out_name = "text_out";
     diti_sublayers_share_heads(&block->attention, &block->cross);
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.activation = DITI_ACTIVATION_GELU_ERF;
 }
 
@@ -193,7 +193,7 @@ static void diti_anima_load_weights(diti_loader *loader, diti_anima *model) {
     diti_load_bare(loader, &model->final_down, config->rank, width, "norm_out.linear_1");
     diti_load_bare(loader, &model->final_up, 2 * width, config->rank, "norm_out.linear_2");
     diti_load_bare(loader, &model->proj_out, 4 * config->channels, width, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */

@@ -145,7 +145,7 @@ static void diti_chroma_load_weights(diti_loader *loader, diti_chroma *model) {
     for (i = 0; i < config->singles; i++)
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, 0);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 static void diti_chroma_set_traits(diti_chroma *model) {

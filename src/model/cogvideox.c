@@ -169,11 +169,11 @@ static void diti_cogvideox_load_block(diti_loader *loader, const diti_cogvideox_
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_SHARED, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_SHARED, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norm = &block->norm_attention;
     block->attention.head_norms[0] = &block->norm_q;
     block->attention.head_norms[1] = &block->norm_k;
-    block->feed = diti_feed_of(DITI_STREAMS_SHARED, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_SHARED, &block->ff_in, &block->ff_out);
     block->feed.norm = &block->norm_feed;
     block->attention.eps = block->feed.eps = config->eps;
 }
@@ -196,7 +196,7 @@ static void diti_cogvideox_load_weights(diti_loader *loader, diti_cogvideox *mod
     diti_load_layer(loader, &model->final_modulation, 2 * width, config->embedding, 1, "norm_out.linear");
     diti_load_norm(loader, &model->norm_out, width, "norm_out.norm");
     diti_load_layer(loader, &model->proj_out, config->out_channels * volume, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
     model->last.eps = config->eps;
     model->last.norm = &model->norm_out;
 }

@@ -164,8 +164,8 @@ static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *conf
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.eps = config->eps2;
 }
 
@@ -179,7 +179,7 @@ static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
     for (i = 0; i < config->blocks; i++) diti_dit_load_block(loader, config, &model->blocks[i], i);
     diti_load_layer(loader, &model->final_modulation, 2 * width, width, 1, "proj_out_1");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out_2");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 static const char *diti_dit_variant(const diti_dit_config *config) {

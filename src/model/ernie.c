@@ -116,9 +116,9 @@ static void diti_ernie_load_block(diti_loader *loader, const diti_ernie_config *
     diti_load_bare(loader, &block->ff_in, config->feed, width, "mlp.up_proj");
     diti_load_bare(loader, &block->ff_out, width, config->feed, "mlp.linear_fc2");
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->attention.heads = diti_ernie_heads;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.gate = &block->ff_gate;
     block->feed.activation = DITI_ACTIVATION_GELU_ERF;
     block->attention.rms = block->feed.rms = true;
@@ -137,7 +137,7 @@ static void diti_ernie_load_weights(diti_loader *loader, diti_ernie *model) {
     for (i = 0; i < config->blocks; i++) diti_ernie_load_block(loader, config, &model->blocks[i], i);
     diti_load_shift_scale(loader, &model->final_modulation, width, "final_norm.linear", true, true);
     diti_load_layer(loader, &model->proj_out, config->channels, width, 1, "final_linear");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
     model->last.eps = config->eps;
 }
 

@@ -190,7 +190,7 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 /* Sizes that Kontext was trained with, narrow ones first. */

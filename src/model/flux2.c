@@ -186,10 +186,10 @@ static void diti_flux2_load_double(diti_loader *loader, diti_flux2_double *block
     }
     diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
     diti_loader_scope(loader, "%s", "");
-    block->attention =
-        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width,
+                        config->head_dim);
     block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+    diti_make_feed(&block->feed, DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
     block->feed.gate = block->ff_gate.streams;
     block->feed.activation = DITI_ACTIVATION_SILU;
 }
@@ -207,9 +207,9 @@ static void diti_flux2_load_single(diti_loader *loader, diti_flux2_single *block
     diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
     diti_load_bare(loader, &block->out, width, width + feed, "attn.to_out");
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->out);
     block->feed.gate = &block->ff_gate;
     block->feed.activation = DITI_ACTIVATION_SILU;
     block->attention.beside = &block->feed;
@@ -233,7 +233,7 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
     for (i = 0; i < config->singles; i++) diti_flux2_load_single(loader, &model->singles[i], config, i);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, false);
     diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 /* Distilled models take four steps without guidance; their bases, which have the same tensors, say in model_index.json

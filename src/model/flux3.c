@@ -170,9 +170,9 @@ static void diti_flux3_load_block(diti_loader *loader, diti_flux3_block *block, 
     diti_load_bare_rows(loader, &block->ff_in, feed, feed, 2 * feed, width, "ff.linear_in");
     diti_load_bare(loader, &block->ff_out, width, feed, "ff.linear_out");
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(streams, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->attention, streams, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, streams, &block->ff_in, &block->ff_out);
     block->feed.gate = &block->ff_gate;
     block->feed.activation = DITI_ACTIVATION_SILU;
 }
@@ -204,7 +204,7 @@ static void diti_flux3_load_weights(diti_loader *loader, diti_flux3 *model) {
                               DITI_STREAMS_SHARED);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, false);
     diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */

@@ -228,17 +228,17 @@ static void diti_hunyuandit_self_heads(const diti_pass *p, diti_tensor x, uint32
 /* Keys and values of the attention to text are projected with the text. */
 static void diti_hunyuandit_pair_layers(const diti_hunyuandit_config *config, diti_hunyuandit_block *block) {
     uint32_t width = config->width, head_dim = config->head_dim;
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->self.out, width, head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->self.out, width, head_dim);
     block->attention.heads = diti_hunyuandit_self_heads;
-    block->text = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->cross.out, width, head_dim);
+    diti_make_attention(&block->text, DITI_STREAMS_ONE, NULL, &block->cross.out, width, head_dim);
     block->text.in = &block->text_q;
     block->text.norm_name = "norm2";
     block->text.in_name = "text_q";
     block->text.out_name = "text_out";
     diti_sublayers_share_heads(&block->attention, &block->text);
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.norm_name = "norm3";
-    block->join = diti_output_of(DITI_STREAMS_ONE, &block->skip);
+    diti_make_output(&block->join, DITI_STREAMS_ONE, &block->skip);
     block->join.norm_name = "skip_norm";
 }
 
@@ -308,7 +308,7 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
                           2 * width, DITI_NAMES_ALL - loader->names);
     loader->names = 0;
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 #define DITI_HUNYUANDIT_SCHEDULER(beta_end)                                                                            \

@@ -190,7 +190,7 @@ static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvide
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */

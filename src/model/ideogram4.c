@@ -157,11 +157,11 @@ static void diti_ideogram4_load_block(diti_loader *loader, diti_ideogram4_block 
         diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
     }
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
     block->attention.norm_eps = 1e-5f;
     block->attention.half_split = true;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.gate = &block->ff_gate;
     block->feed.activation = DITI_ACTIVATION_SILU;
     block->attention.rms = block->feed.rms = true;
@@ -183,7 +183,7 @@ static void diti_ideogram4_load_weights(diti_loader *loader, diti_ideogram4 *mod
     for (i = 0; i < config->blocks; i++) diti_ideogram4_load_block(loader, &model->blocks[i], config, i);
     diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "final_layer.adaln_modulation");
     diti_load_layer(loader, &model->proj_out, config->channels, width, 1, "final_layer.linear");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */

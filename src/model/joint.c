@@ -267,9 +267,9 @@ DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block 
         diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
     block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+    diti_make_feed(&block->feed, DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
     if (has & DITI_STREAM_GATED) {
         block->feed.gate = block->ff_gate.streams;
         block->feed.activation = DITI_ACTIVATION_SILU;
@@ -278,9 +278,9 @@ DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block 
 
 /* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
 static void diti_single_block_pair(diti_single_block *block, uint32_t width, uint32_t head_dim, bool gated) {
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
     block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->out);
     if (gated) {
         block->feed.gate = &block->ff_gate;
         block->feed.activation = DITI_ACTIVATION_SILU;

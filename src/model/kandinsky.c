@@ -161,16 +161,16 @@ static void diti_kandinsky_load_block(diti_loader *loader, const diti_kandinsky_
     diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.in_layer");
     diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.out_layer");
     diti_loader_scope(loader, "%s", "");
-    block->self = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->self, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->self.norms = &block->norms;
     block->self.norm_eps = DITI_KANDINSKY_HEAD_EPS;
-    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
+    diti_make_attention(&block->cross, DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
     block->cross.in = &block->text_q;
     block->cross.norm_name = "norm_text";
     block->cross.in_name = "text_q";
     block->cross.out_name = "text_out";
     diti_sublayers_share_heads(&block->self, &block->cross);
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.activation = DITI_ACTIVATION_GELU_ERF;
     block->self.eps = block->cross.eps = block->feed.eps = DITI_KANDINSKY_EPS;
 }
@@ -189,7 +189,7 @@ static void diti_kandinsky_load_weights(diti_loader *loader, diti_kandinsky *mod
     for (i = 0; i < config->blocks; i++) diti_kandinsky_load_block(loader, config, &model->blocks[i], i);
     diti_load_layer(loader, &model->final_modulation, 2 * width, config->time, 1, "out_layer.modulation.out_layer");
     diti_load_layer(loader, &model->proj_out, config->columns, width, 1, "out_layer.out_layer");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
     model->last.eps = DITI_KANDINSKY_EPS;
 }
 

@@ -201,10 +201,10 @@ static void diti_krea2_load_block(diti_loader *loader, diti_krea2_block *block, 
     diti_load_bare(loader, &block->ff_gate, sizes->feed, d, "ff.gate");
     diti_load_bare(loader, &block->ff_in, sizes->feed, d, "ff.up");
     diti_load_bare(loader, &block->ff_out, d, sizes->feed, "ff.down");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, own,
-                                         own / sizes->kv_heads); /* groups stay whole */
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, own,
+                        own / sizes->kv_heads); /* groups stay whole */
     block->attention.gate = &block->gate;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.gate = &block->ff_gate;
     block->feed.activation = DITI_ACTIVATION_SILU;
     block->attention.rms = block->feed.rms = true;
@@ -242,7 +242,7 @@ static void diti_krea2_load_weights(diti_loader *loader, diti_krea2 *model) {
     diti_load_offset(loader, &model->final_norm.weight, width, 1, "final_layer.norm.weight");
     diti_krea2_load_table(loader, &model->final_table, 2, width, "final_layer.scale_shift_table");
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "final_layer.linear");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
     model->last.rms = true;
     model->last.eps = config->eps;
     model->last.norm = &model->final_norm;

@@ -175,7 +175,7 @@ static void diti_latte_load_weights(diti_loader *loader, diti_latte *model) {
     for (i = 0; i < config->blocks; i++) diti_latte_load_block(loader, config, &model->blocks[i], i);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 /* The scheduler of Latte's pipeline, and the default of Open-Sora-Plan's. */

@@ -246,7 +246,7 @@ static void diti_longcat_load_weights(diti_loader *loader, diti_longcat *model) 
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, has);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 static void diti_longcat_set_traits(diti_longcat *model) {

@@ -159,7 +159,7 @@ static void diti_ltx_load_weights(diti_loader *loader, diti_ltx *model) {
     for (i = 0; i < config->blocks; i++) diti_ltx_load_block(loader, config, &model->blocks[i], i);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 /* As the repository of the diffusers pipeline has it. */

@@ -217,7 +217,7 @@ static void diti_ltx2_load_block(diti_loader *loader, const diti_ltx2_config *co
         diti_load_vector(loader, &block->other_table[i], 5, width, others[i]);
         diti_load_layer(loader, &block->ff_in[i], 4 * width, width, 1, ff_in[i]);
         diti_load_layer(loader, &block->ff_out[i], width, 4 * width, 1, ff_out[i]);
-        block->feed[i] = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in[i], &block->ff_out[i]);
+        diti_make_feed(&block->feed[i], DITI_STREAMS_ONE, &block->ff_in[i], &block->ff_out[i]);
         block->feed[i].rms = true;
         block->feed[i].eps = config->eps;
     }

@@ -188,10 +188,10 @@ static void diti_lumina2_load_block(diti_loader *loader, diti_lumina2_block *blo
     diti_load_vector(loader, &block->before[1].weight, 1, width, "ffn_norm1.weight");
     for (i = 0; i < 2; i++) diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(streams, NULL, &block->out, width, config->shared * config->head_dim);
+    diti_make_attention(&block->attention, streams, NULL, &block->out, width, config->shared * config->head_dim);
     block->attention.in = &block->q;
     block->attention.in_name = "q";
-    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, streams, &block->ff_in, &block->ff_out);
     block->feed.gate = &block->ff_gate;
     block->feed.activation = DITI_ACTIVATION_SILU;
     block->attention.rms = block->feed.rms = true;
@@ -216,7 +216,7 @@ static void diti_lumina2_load_weights(diti_loader *loader, diti_lumina2 *model) 
         diti_lumina2_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
     diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "norm_out.linear_1");
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "norm_out.linear_2");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */

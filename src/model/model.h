@@ -652,12 +652,13 @@ typedef struct diti_sublayer {
     const char *norm_name, *in_name, *out_name; /* names of the ops */
 } diti_sublayer;
 /* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
-DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_fused_linear *qkv, const diti_layer *out,
-                                             uint32_t width, uint32_t head_dim);
+DIT_INTERNAL void diti_make_attention(diti_sublayer *sublayer, diti_streams streams, const diti_fused_linear *qkv,
+                                      const diti_layer *out, uint32_t width, uint32_t head_dim);
 /* A feed-forward: out(gelu(in(x))). */
-DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *in, const diti_layer *out);
+DIT_INTERNAL void diti_make_feed(diti_sublayer *sublayer, diti_streams streams, const diti_layer *in,
+                                 const diti_layer *out);
 /* The last layer, which has no second one. */
-DIT_INTERNAL diti_sublayer diti_output_of(diti_streams streams, const diti_layer *in);
+DIT_INTERNAL void diti_make_output(diti_sublayer *sublayer, diti_streams streams, const diti_layer *in);
 /* Devices have the same heads of both. */
 DIT_INTERNAL void diti_sublayers_share_heads(diti_sublayer *a, diti_sublayer *b);
 /* LN(x) * (1 + scale) + shift, for the sublayer to read: the pass's modulation. For the image alone [items * image, D].

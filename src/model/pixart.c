@@ -219,7 +219,7 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     diti_loader_scope(loader, "%s", "");
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 /* The scheduler that both of its pipelines are published with (docs/models.md 3.2); original files name none. */

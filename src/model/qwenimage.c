@@ -112,10 +112,10 @@ static void diti_qwenimage_load_block(diti_loader *loader, diti_double_block *bl
     diti_load_pair(loader, &block->ff_in, 4 * width, width, "txt_mlp.net.0.proj", "img_mlp.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, "txt_mlp.net.2", "img_mlp.net.2");
     diti_loader_scope(loader, "%s", "");
-    block->attention =
-        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width,
+                        config->head_dim);
     block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+    diti_make_feed(&block->feed, DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
 }
 
 static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *model) {
@@ -128,7 +128,7 @@ static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *mod
     for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks[i], config, i);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true, true);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 /* The first model that edits pictures takes one, which its language model sees as large as the autoencoder does. */

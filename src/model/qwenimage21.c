@@ -107,9 +107,9 @@ static void diti_qwenimage21_load_block(diti_loader *loader, diti_qwenimage21_bl
     diti_load_bare(loader, &block->ff_in, config->feed, width, "img_mlp.proj");
     diti_load_bare(loader, &block->ff_out, width, config->feed, "img_mlp.out");
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.gate = &block->ff_gate;
     block->feed.activation = DITI_ACTIVATION_SILU;
 }
@@ -127,7 +127,7 @@ static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 
     for (i = 0; i < config->blocks; i++) diti_qwenimage21_load_block(loader, &model->blocks[i], config, i);
     diti_load_bare(loader, &model->final_scale, width, width, "norm_out.linear");
     diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */

@@ -173,9 +173,9 @@ static void diti_sana_load_norms(diti_loader *loader, const diti_sana_config *co
 
 static void diti_sana_pair(const diti_sana_config *config, diti_sana_block *block) {
     uint32_t i;
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
     block->attention.eps = config->eps;
-    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->text_head_dim);
+    diti_make_attention(&block->cross, DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->text_head_dim);
     block->cross.in = &block->text_q;
     block->cross.in_name = "text_q";
     block->cross.out_name = "text_out";
@@ -184,7 +184,7 @@ static void diti_sana_pair(const diti_sana_config *config, diti_sana_block *bloc
         block->cross.heads = diti_sana_text_heads;
     }
     for (i = 0; i < 2; i++) {
-        block->feed[i] = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in[i], &block->ff_out);
+        diti_make_feed(&block->feed[i], DITI_STREAMS_ONE, &block->ff_in[i], &block->ff_out);
         block->feed[i].activation = DITI_ACTIVATION_SILU;
         block->feed[i].eps = config->eps;
     }
@@ -232,7 +232,7 @@ static void diti_sana_load_weights(diti_loader *loader, diti_sana *model) {
     for (i = 0; i < config->blocks; i++) diti_sana_load_block(loader, config, &model->blocks[i], i);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 static const char diti_sana_scheduler[] =

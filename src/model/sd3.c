@@ -233,12 +233,14 @@ static bool diti_sd3_is_dual(const diti_sd3_config *config, uint32_t index) { re
 static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *config, bool dual, bool last) {
     const diti_layer *in = block->ff_in.streams, *out = block->ff_out.streams;
     uint32_t width = config->width, head_dim = config->head_dim;
-    block->attention = diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
     if (config->normed) block->attention.norms = &block->norms;
-    block->feed = last ? diti_feed_of(DITI_STREAMS_IMAGE, &in[DITI_JOINT_IMAGE], &out[DITI_JOINT_IMAGE])
-                       : diti_feed_of(DITI_STREAMS_TWO, in, out);
+    if (last)
+        diti_make_feed(&block->feed, DITI_STREAMS_IMAGE, &in[DITI_JOINT_IMAGE], &out[DITI_JOINT_IMAGE]);
+    else
+        diti_make_feed(&block->feed, DITI_STREAMS_TWO, in, out);
     if (!dual) return;
-    block->image = diti_attention_of(DITI_STREAMS_IMAGE, &block->image_qkv, &block->image_out, width, head_dim);
+    diti_make_attention(&block->image, DITI_STREAMS_IMAGE, &block->image_qkv, &block->image_out, width, head_dim);
     if (config->normed) block->image.norms = &block->image_norms;
     block->image.norm_name = "image_norm";
     block->image.in_name = "image_qkv";
@@ -289,7 +291,7 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 static void diti_sd3_set_traits(diti_sd3 *model) {

@@ -208,7 +208,7 @@ static void diti_stdit_load_weights(diti_loader *loader, diti_stdit *model) {
     for (i = 0; i < config->blocks; i++) diti_stdit_load_block(loader, config, &model->blocks[i], i);
     diti_load_vector(loader, &model->final_table, 2, width, "final_layer.scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "final_layer.linear");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
 }
 
 static void diti_stdit_set_traits(diti_stdit *model) {

@@ -70,47 +70,43 @@ static bool diti_pass_divides(const diti_pass *p) {
 
 /* ---- pairs of layers, fixed when a model is loaded ---- */
 
-static diti_sublayer diti_sublayer_make(diti_streams streams, const diti_layer *out) {
-    diti_sublayer sublayer = DITI_ZERO;
+static void diti_sublayer_begin(diti_sublayer *sublayer, diti_streams streams, const diti_layer *out) {
     uint32_t i, count = streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
-    sublayer.streams = streams;
-    sublayer.out = out;
-    sublayer.eps = 1e-6f;
-    for (i = count; i-- > 0;) sublayer.readers[sublayer.reader_count++] = &out[i].weight; /* the image's first */
-    return sublayer;
+    memset(sublayer, 0, sizeof *sublayer);
+    sublayer->streams = streams;
+    sublayer->out = out;
+    sublayer->eps = 1e-6f;
+    for (i = out ? count : 0; i-- > 0;) /* the image's first */
+        sublayer->readers[sublayer->reader_count++] = &out[i].weight;
 }
 
-DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_fused_linear *qkv, const diti_layer *out,
-                                             uint32_t width, uint32_t head_dim) {
-    diti_sublayer sublayer = diti_sublayer_make(streams, out);
-    sublayer.qkv = qkv;
-    sublayer.columns = width;
-    sublayer.head_dim = head_dim;
-    sublayer.norm_name = "norm1";
-    sublayer.in_name = "qkv";
-    sublayer.out_name = "attention_out";
-    return sublayer;
+DIT_INTERNAL void diti_make_attention(diti_sublayer *sublayer, diti_streams streams, const diti_fused_linear *qkv,
+                                      const diti_layer *out, uint32_t width, uint32_t head_dim) {
+    diti_sublayer_begin(sublayer, streams, out);
+    sublayer->qkv = qkv;
+    sublayer->columns = width;
+    sublayer->head_dim = head_dim;
+    sublayer->norm_name = "norm1";
+    sublayer->in_name = "qkv";
+    sublayer->out_name = "attention_out";
 }
 
-DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *in, const diti_layer *out) {
-    diti_sublayer sublayer = diti_sublayer_make(streams, out);
-    sublayer.in = in;
-    sublayer.columns = in[streams == DITI_STREAMS_TWO ? DITI_JOINT_IMAGE : 0].weight.rows;
-    sublayer.activation = DITI_ACTIVATION_GELU_TANH;
-    sublayer.norm_name = "norm2";
-    sublayer.in_name = "ff_in";
-    sublayer.out_name = "ff_out";
-    return sublayer;
+DIT_INTERNAL void diti_make_feed(diti_sublayer *sublayer, diti_streams streams, const diti_layer *in,
+                                 const diti_layer *out) {
+    diti_sublayer_begin(sublayer, streams, out);
+    sublayer->in = in;
+    sublayer->columns = in[streams == DITI_STREAMS_TWO ? DITI_JOINT_IMAGE : 0].weight.rows;
+    sublayer->activation = DITI_ACTIVATION_GELU_TANH;
+    sublayer->norm_name = "norm2";
+    sublayer->in_name = "ff_in";
+    sublayer->out_name = "ff_out";
 }
 
-DIT_INTERNAL diti_sublayer diti_output_of(diti_streams streams, const diti_layer *in) {
-    diti_sublayer sublayer = DITI_ZERO;
-    sublayer.streams = streams;
-    sublayer.in = in;
-    sublayer.eps = 1e-6f;
-    sublayer.norm_name = "norm_out";
-    sublayer.in_name = "proj_out";
-    return sublayer;
+DIT_INTERNAL void diti_make_output(diti_sublayer *sublayer, diti_streams streams, const diti_layer *in) {
+    diti_sublayer_begin(sublayer, streams, NULL);
+    sublayer->in = in;
+    sublayer->norm_name = "norm_out";
+    sublayer->in_name = "proj_out";
 }
 
 DIT_INTERNAL void diti_sublayers_share_heads(diti_sublayer *a, diti_sublayer *b) {

@@ -4,17 +4,17 @@
 
 /* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
 DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width, uint32_t head_dim, float eps) {
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
+    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
     block->attention.eps = eps;
     if (block->text_out.weight.part_count) {
-        block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, width, head_dim);
+        diti_make_attention(&block->cross, DITI_STREAMS_ONE, NULL, &block->text_out, width, head_dim);
         block->cross.in = &block->text_q;
         block->cross.in_name = "text_q";
         block->cross.out_name = "text_out";
         diti_sublayers_share_heads(&block->attention, &block->cross);
     }
     if (!block->ff_out.weight.part_count) return;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.eps = eps;
 }
 

@@ -322,7 +322,7 @@ static void diti_wan_load_weights(diti_loader *loader, diti_wan *model) {
     for (i = 0; i < config->blocks; i++) diti_wan_load_block(loader, config, "blocks", i, &model->blocks[i]);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
     model->last.eps = config->eps;
 }
 

@@ -160,10 +160,10 @@ static void diti_zimage_load_block(diti_loader *loader, diti_zimage_block *block
         diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
     }
     diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(streams, &block->qkv, &block->out, width, config->head_dim);
+    diti_make_attention(&block->attention, streams, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
     block->attention.norm_eps = config->eps;
-    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    diti_make_feed(&block->feed, streams, &block->ff_in, &block->ff_out);
     block->feed.gate = &block->ff_gate;
     block->feed.activation = DITI_ACTIVATION_SILU;
     block->attention.rms = block->feed.rms = true;
@@ -190,7 +190,7 @@ static void diti_zimage_load_weights(diti_loader *loader, diti_zimage *model) {
         diti_zimage_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
     diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "all_final_layer.2-1.adaLN_modulation.1");
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "all_final_layer.2-1.linear");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 #define DITI_ZIMAGE_SCHEDULER(SHIFT) "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":" SHIFT "}"

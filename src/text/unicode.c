@@ -152,6 +152,8 @@ DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, 
     return DIT_OK;
 }
 
+DITI_ONCE_BEGIN
+
 /* --- canonical decomposition and composition (Unicode Standard Annex 15) --- */
 #define DITI_HANGUL_FIRST 0xac00u
 #define DITI_HANGUL_COUNT 11172u
@@ -283,6 +285,8 @@ static void diti_compose(const diti_unicode *unicode, const diti_codes *text, di
     }
 }
 
+DITI_REGION_END
+
 /* --- lower case --- */
 static uint32_t diti_unicode_to_lower(const diti_unicode *unicode, uint32_t code) {
     size_t i;
@@ -338,6 +342,8 @@ static void diti_lower_codes(const diti_unicode *unicode, const diti_codes *text
         if (code == 0x130) diti_codes_put(out, 0x307); /* the only one that becomes two */
     }
 }
+
+DITI_ONCE_BEGIN
 
 /* --- HTML's entities, as far as prompts have them, in the way of Python's html.unescape --- */
 
@@ -528,3 +534,5 @@ DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t
     diti_codes_free(out);
     return diti_fail_memory(err, "the prompt");
 }
+
+DITI_REGION_END

@@ -29,6 +29,8 @@ static bool diti_base64_decode(const char *text, size_t length, uint8_t *out, si
     return true;
 }
 
+DITI_ONCE_BEGIN
+
 /* --- normalizer and pre_tokenizer --- */
 static dit_result diti_unigram_unsupported(const diti_tokenizer *tokenizer, const char *what, const char *type,
                                            dit_error *err) {
@@ -225,3 +227,5 @@ DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_j
     diti_free(env, source.special);
     return result;
 }
+
+DITI_REGION_END

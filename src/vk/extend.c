@@ -65,16 +65,19 @@
     X(PHYSICAL_DEVICE_RAY_QUERY_FEATURES_KHR, VkPhysicalDeviceRayQueryFeaturesKHR)
 
 static size_t diti_extend_size_of(VkStructureType type) {
+    static const struct {
+        int type;
+        size_t size;
+    } known[] = {
+#define DITI_EXTEND_SIZE(name, structure) {VK_STRUCTURE_TYPE_##name, sizeof(structure)},
+        DITI_EXTEND_STRUCTURES(DITI_EXTEND_SIZE)
+#undef DITI_EXTEND_SIZE
+    };
     VkStructureType own;
     uint32_t i;
     size_t size;
-    switch ((int)type) {
-#define DITI_EXTEND_SIZE(name, structure)                                                                              \
-    case VK_STRUCTURE_TYPE_##name: return sizeof(structure);
-        DITI_EXTEND_STRUCTURES(DITI_EXTEND_SIZE)
-#undef DITI_EXTEND_SIZE
-    default: break;
-    }
+    for (i = 0; i < DITI_COUNT(known); i++)
+        if (known[i].type == (int)type) return known[i].size;
     for (i = 0; (size = diti_feature_structure_size(i, &own)) != 0; i++) {
         if (own == type) return size;
     }

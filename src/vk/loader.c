@@ -135,13 +135,22 @@ DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance) {
     if (vk->DestroyInstance) vk->DestroyInstance(instance, NULL);
 }
 
+/* A function that Vulkan is asked for, and where diti_vk_api keeps it. */
+typedef struct diti_vk_function {
+    const char *name;
+    size_t place;
+} diti_vk_function;
+#define DITI_VK_FUNCTION(name) {"vk" #name, offsetof(diti_vk_api, name)},
+
 DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err) {
+    static const diti_vk_function functions[] = {DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_FUNCTION)};
     const char *missing = NULL;
-#define DITI_VK_LOAD(name)                                                                                             \
-    vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(instance, "vk" #name);                                            \
-    if (!vk->name) missing = "vk" #name;
-    DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_LOAD)
-#undef DITI_VK_LOAD
+    size_t i;
+    for (i = 0; i < DITI_COUNT(functions); i++) {
+        PFN_vkVoidFunction function = vk->GetInstanceProcAddr(instance, functions[i].name);
+        memcpy((unsigned char *)vk + functions[i].place, &function, sizeof function);
+        if (!function) missing = functions[i].name;
+    }
     vk->GetCoopProperties =
         (diti_vk_coop_list)vk->GetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     vk->GetFlexibleProperties = (diti_vk_coop_list)vk->GetInstanceProcAddr(
@@ -151,12 +160,14 @@ DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance inst
 }
 
 DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err) {
+    static const diti_vk_function functions[] = {DITI_VK_DEVICE_FUNCTIONS(DITI_VK_FUNCTION)};
     const char *missing = NULL;
-#define DITI_VK_LOAD(name)                                                                                             \
-    vk->name = (PFN_vk##name)vk->GetDeviceProcAddr(device, "vk" #name);                                                \
-    if (!vk->name) missing = "vk" #name;
-    DITI_VK_DEVICE_FUNCTIONS(DITI_VK_LOAD)
-#undef DITI_VK_LOAD
+    size_t i;
+    for (i = 0; i < DITI_COUNT(functions); i++) {
+        PFN_vkVoidFunction function = vk->GetDeviceProcAddr(device, functions[i].name);
+        memcpy((unsigned char *)vk + functions[i].place, &function, sizeof function);
+        if (!function) missing = functions[i].name;
+    }
     if (!missing) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan device has no %s; dit needs Vulkan 1.2", missing);
 }

@@ -198,6 +198,8 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kerne
     return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", entry->name);
 }
 
+DITI_ONCE_BEGIN
+
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     const uint32_t op_capability = 2u << 16 | 17u, cooperative_matrix = 6022;
     size_t i;
@@ -549,3 +551,5 @@ DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
     }
     *count = used;
 }
+
+DITI_REGION_END

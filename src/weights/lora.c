@@ -2,6 +2,8 @@
    run of the weight's rows. */
 #include "weights/lora.h"
 
+DITI_ONCE_BEGIN
+
 #define DITI_LORA_ALIGN 16u
 #define DITI_LORA_RANK 4u /* ranks are filled up with zeros to multiples, as kernels want operands */
 
@@ -85,6 +87,8 @@ static diti_adapter *diti_lora_add_adapter(diti_lora_build *build, const char *w
     return adapter;
 }
 
+DITI_REGION_END
+
 /* --- numbers --- */
 
 /* Exponent of the power of two that brings such values below 1: halves keep all eleven bits then, and the power goes
@@ -115,6 +119,8 @@ static float *diti_lora_room(diti_lora_build *build, const diti_weight *weight) 
     if (!values) diti_fail_memory(build->err, "module %.200s", weight->name);
     return values;
 }
+
+DITI_ONCE_BEGIN
 
 /* --- one weight --- */
 
@@ -254,17 +260,15 @@ static dit_result diti_lora_write_thin(diti_lora_build *build, const diti_lora_g
 static dit_result diti_lora_write_dense(diti_lora_build *build, const diti_lora_match *match,
                                         const diti_adapter *adapter) {
     const diti_adapter_part *part = adapter->parts;
-    size_t i, count = (size_t)part->rows * part->up.columns;
-    float *values = diti_lora_room(build, &part->up), most = 0;
+    size_t count = (size_t)part->rows * part->up.columns;
+    float *values = diti_lora_room(build, &part->up);
     int exponent;
     uint32_t r;
     dit_result result;
     if (!values) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     for (r = 0; r < part->rows; r++)
         diti_lora_add_row(match->module, match->first + r, 1, values + (size_t)r * part->up.columns);
-    for (i = 0; i < count; i++)
-        if (fabsf(values[i]) > most) most = fabsf(values[i]);
-    exponent = diti_lora_exponent(build, most);
+    exponent = diti_lora_exponent(build, diti_lora_largest(values, count));
     diti_lora_lower(values, count, exponent);
     result = diti_lora_write(build, &part->up, values);
     for (r = 0; r < part->rows; r++) build->lora->scales[adapter->scale + r] = ldexpf(1, exponent);
@@ -466,3 +470,5 @@ DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const dit
         ++*count;
     return lora->adapters + low;
 }
+
+DITI_REGION_END

@@ -116,6 +116,8 @@ DIT_INTERNAL void diti_lora_up(const diti_lora_module *module, uint32_t first, u
 DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out);
 /* DoRA: a row of the weight becomes that of the weight with the module, which is scaled to its magnitude. */
 DIT_INTERNAL void diti_dora_apply_row(const diti_lora_module *module, uint32_t row, double weight, float *values);
+/* The largest absolute value of so many. */
+DIT_INTERNAL float diti_lora_largest(const float *values, uint64_t count);
 /* No value of either is larger. */
 DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, float *down);
 

@@ -317,7 +317,7 @@ DIT_INTERNAL void diti_lora_down(const diti_lora_module *module, float *out) {
 
 /* --- magnitudes --- */
 
-static float diti_lora_largest(const float *values, uint64_t count) {
+DIT_INTERNAL float diti_lora_largest(const float *values, uint64_t count) {
     float most = 0;
     uint64_t i;
     for (i = 0; i < count; i++)
