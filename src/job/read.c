@@ -1,6 +1,8 @@
 /* Pictures, latents and previews go back to the application. */
 #include "job/job.h"
 
+DITI_ONCE_BEGIN
+
 static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst,
                                   dit_error *err) {
     dit_status status;
@@ -43,6 +45,8 @@ static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitc
     }
     return DIT_OK;
 }
+
+DITI_REGION_END
 
 static void diti_read_unswap(uint8_t *pixels, size_t count) {
     size_t i;
@@ -114,6 +118,8 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
     return result;
 }
 
+DITI_ONCE_BEGIN
+
 static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
     const diti_program *program = &job->shares[0]->program;
     size_t need = job->model->transformer->traits.latent_channels * diti_request_plane(&job->request) * sizeof(float);
@@ -139,3 +145,5 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
     }
     return DIT_ERROR_INVALID_ARGUMENT;
 }
+
+DITI_REGION_END

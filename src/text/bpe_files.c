@@ -92,8 +92,6 @@ DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const ch
     return result;
 }
 
-DITI_ONCE_BEGIN
-
 /* --- tokenizer.json: what the tokenizers library does, as far as these files ask for it --- */
 static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -261,5 +259,3 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
         diti_tokenizer_free(tokenizer);
     return result;
 }
-
-DITI_REGION_END

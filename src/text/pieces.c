@@ -31,7 +31,7 @@ static void diti_piece_sift_down(diti_piece *pieces, uint32_t parent, uint32_t c
 
 /* Heap sort: no memory of its own and no slow case that a hostile file could choose. */
 DIT_INTERNAL void diti_piece_index_sort(diti_piece_index *index) {
-    uint32_t i;
+    uint32_t i, byte = 0;
     for (i = index->count / 2; i-- > 0;) diti_piece_sift_down(index->pieces, i, index->count);
     for (i = index->count; i-- > 1;) {
         diti_piece last = index->pieces[i];
@@ -39,6 +39,9 @@ DIT_INTERNAL void diti_piece_index_sort(diti_piece_index *index) {
         index->pieces[0] = last;
         diti_piece_sift_down(index->pieces, 0, i);
     }
+    for (i = 0; i < index->count; i++)
+        while (index->pieces[i].length && byte <= (uint8_t)*index->pieces[i].text) index->first[byte++] = i;
+    while (byte < DITI_COUNT(index->first)) index->first[byte++] = index->count;
 }
 
 DIT_INTERNAL diti_piece_range diti_piece_range_all(const diti_piece_index *index) {
@@ -62,8 +65,9 @@ static uint32_t diti_piece_bound(const diti_piece_index *index, diti_piece_range
 
 DIT_INTERNAL bool diti_piece_range_narrow(const diti_piece_index *index, diti_piece_range *range, char next) {
     uint32_t byte = (uint8_t)next;
-    range->low = diti_piece_bound(index, *range, byte);
-    range->high = diti_piece_bound(index, *range, byte + 1);
+    bool whole = range->depth == 0;
+    range->low = whole ? index->first[byte] : diti_piece_bound(index, *range, byte);
+    range->high = whole ? index->first[byte + 1] : diti_piece_bound(index, *range, byte + 1);
     range->depth++;
     return range->low < range->high;
 }
@@ -85,12 +89,21 @@ DIT_INTERNAL const diti_piece *diti_piece_longest(const diti_piece_index *index,
 }
 
 DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length) {
-    diti_piece_range range = diti_piece_range_all(index);
-    const diti_piece *piece;
-    size_t i;
-    for (i = 0; i < length; i++) {
-        if (!diti_piece_range_narrow(index, &range, text[i])) return -1;
+    diti_piece wanted = DITI_ZERO;
+    uint32_t low, high, end;
+    if (!length || length > UINT32_MAX) return -1;
+    wanted.text = text;
+    wanted.length = (uint32_t)length;
+    wanted.id = -1; /* before the lowest id of equal pieces */
+    low = index->first[(uint8_t)*text];
+    high = end = index->first[(uint8_t)*text + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (diti_piece_compare(&index->pieces[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    piece = length ? diti_piece_range_exact(index, &range) : NULL;
-    return piece ? piece->id : -1;
+    if (low == end || index->pieces[low].length != length || memcmp(index->pieces[low].text, text, length)) return -1;
+    return index->pieces[low].id;
 }

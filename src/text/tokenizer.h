@@ -85,6 +85,7 @@ typedef struct diti_piece_index { /* sorted by bytes, so that the pieces with a 
     diti_piece *pieces;
     size_t capacity;
     uint32_t count;
+    uint32_t first[257]; /* the first piece whose first byte is at least so much */
 } diti_piece_index;
 typedef struct diti_piece_range { /* the pieces that begin with the depth bytes read so far */
     uint32_t low, high, depth;
