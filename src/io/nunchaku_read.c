@@ -104,62 +104,6 @@ static void diti_tile_row(uint32_t n, uint32_t columns, const unsigned char *til
     }
 }
 
-/* Rows of one tile, [first, first + rows), pitch bytes from one to the next. */
-static dit_result diti_tile_rows(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer, uint32_t first,
-                                 uint32_t rows, unsigned char *out, size_t pitch, dit_error *err) {
-    const uint32_t tile = first / DITI_NUNCHAKU_TILE, groups = layer->tile_columns / DITI_NUNCHAKU_GROUP;
-    const size_t bytes = (size_t)groups * DITI_TILE_BYTES, scale_count = (size_t)groups * DITI_NUNCHAKU_TILE;
-    unsigned char *tiles = (unsigned char *)diti_alloc(&checkpoint->env, bytes);
-    float *scales = (float *)diti_alloc_array(&checkpoint->env, scale_count, sizeof *scales);
-    uint16_t *halves = (uint16_t *)diti_alloc_array(&checkpoint->env, scale_count, sizeof *halves);
-    dit_result result = DIT_OK;
-    uint32_t i;
-    if (!tiles || !scales || !halves)
-        result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
-    if (result >= 0)
-        result =
-            diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], tile * (uint64_t)bytes, tiles, bytes, err);
-    if (result >= 0)
-        result = diti_packed_floats(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES], tile * (uint64_t)scale_count,
-                                    scale_count, scales, err);
-    if (result >= 0)
-        result = diti_packed_halves(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES], scales, scale_count, halves, err);
-    for (i = 0; i < rows && result >= 0; i++)
-        diti_tile_row((first + i) % DITI_NUNCHAKU_TILE, layer->columns, tiles, halves, out + i * pitch);
-    diti_free(&checkpoint->env, halves);
-    diti_free(&checkpoint->env, scales);
-    diti_free(&checkpoint->env, tiles);
-    return result;
-}
-
-/* Such rows of fp4, as blocks of NVFP4. */
-static dit_result diti_tile_rows_of_fours(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
-                                          uint32_t first, uint32_t rows, unsigned char *out, size_t pitch,
-                                          dit_error *err) {
-    const diti_stored_tensor *scales = layer->parts[DITI_NUNCHAKU_SCALES];
-    const uint32_t tile = first / DITI_NUNCHAKU_TILE, across = layer->tile_columns / 64;
-    const size_t bytes = (size_t)across * DITI_TILE_BYTES, scale_bytes = (size_t)across * DITI_TILE_SCALES;
-    unsigned char *tiles = (unsigned char *)diti_alloc(&checkpoint->env, bytes + scale_bytes), *read = tiles + bytes;
-    dit_result result = tiles ? DIT_OK : diti_fail_memory(err, "tensor %.200s", scales->name);
-    uint32_t i, k;
-    if (result >= 0)
-        result =
-            diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], tile * (uint64_t)bytes, tiles, bytes, err);
-    if (result >= 0)
-        result = diti_packed_read(checkpoint, scales, tile * (uint64_t)scale_bytes, read, scale_bytes, err);
-    for (i = 0; i < rows && result >= 0; i++) {
-        uint32_t n = (first + i) % DITI_NUNCHAKU_TILE;
-        for (k = 0; k < layer->columns / 64 && result >= 0; k++)
-            if (!diti_tile_fours(n, diti_tile_at(tiles, n) + (size_t)k * DITI_TILE_BYTES,
-                                 read + (size_t)k * DITI_TILE_SCALES, out + i * pitch + (size_t)k * DITI_NVFP4_BYTES))
-                result = diti_fail(err, DIT_ERROR_BAD_FILE,
-                                   "%s: tensor '%.200s' holds a scale that is negative or no number",
-                                   diti_checkpoint_name(checkpoint), scales->name);
-    }
-    diti_free(&checkpoint->env, tiles);
-    return result;
-}
-
 /* --- layers of modulation and of text encoders: AWQ's order, four rows side by side --- */
 
 /* 32 columns of a row as Q4_1 has them: a word of 16 bits has columns j, j + 8, j + 16 and j + 24. */
@@ -227,34 +171,6 @@ static void diti_awq_put(const diti_nunchaku_layer *layer, const diti_awq_rows *
     }
 }
 
-static dit_result diti_awq_read(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
-                                diti_awq_rows *rows, unsigned char *out, size_t pitch, dit_error *err) {
-    const uint64_t quad_bytes = (uint64_t)layer->columns * 2;
-    const size_t factors = (size_t)layer->columns / layer->group * rows->count;
-    uint32_t i;
-    float *all;
-    dit_result result = DIT_OK;
-    rows->quad = rows->first / 4;
-    rows->quads = (rows->first + (rows->count - 1) * rows->step) / 4 - rows->quad + 1;
-    rows->values = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)(rows->quads * quad_bytes));
-    rows->scales = (uint16_t *)diti_alloc_array(&checkpoint->env, factors, sizeof(uint16_t));
-    rows->zeros = (uint16_t *)diti_alloc_array(&checkpoint->env, factors, sizeof(uint16_t));
-    all = (float *)diti_alloc_array(&checkpoint->env, (size_t)rows->count * rows->step, sizeof(float));
-    if (!rows->values || !rows->scales || !rows->zeros || !all)
-        result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
-    if (result >= 0)
-        result = diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], rows->quad * quad_bytes, rows->values,
-                                  (size_t)(rows->quads * quad_bytes), err);
-    if (result >= 0) result = diti_awq_factors(checkpoint, layer, rows, DITI_NUNCHAKU_SCALES, all, rows->scales, err);
-    if (result >= 0) result = diti_awq_factors(checkpoint, layer, rows, DITI_NUNCHAKU_ZEROS, all, rows->zeros, err);
-    for (i = 0; i < rows->count && result >= 0; i++) diti_awq_put(layer, rows, i, out + i * pitch);
-    diti_free(&checkpoint->env, all);
-    diti_free(&checkpoint->env, rows->zeros);
-    diti_free(&checkpoint->env, rows->scales);
-    diti_free(&checkpoint->env, rows->values);
-    return result;
-}
-
 /* --- low-rank parts: tiles of 16 rows and columns; of down the rank is along their rows, of up along their columns ---
  */
 
@@ -304,6 +220,90 @@ static void diti_shift_rows(const diti_nunchaku_layer *layer, const unsigned cha
 }
 
 DITI_ONCE_BEGIN
+
+/* Rows of one tile, [first, first + rows), pitch bytes from one to the next. */
+static dit_result diti_tile_rows(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer, uint32_t first,
+                                 uint32_t rows, unsigned char *out, size_t pitch, dit_error *err) {
+    const uint32_t tile = first / DITI_NUNCHAKU_TILE, groups = layer->tile_columns / DITI_NUNCHAKU_GROUP;
+    const size_t bytes = (size_t)groups * DITI_TILE_BYTES, scale_count = (size_t)groups * DITI_NUNCHAKU_TILE;
+    unsigned char *tiles = (unsigned char *)diti_alloc(&checkpoint->env, bytes);
+    float *scales = (float *)diti_alloc_array(&checkpoint->env, scale_count, sizeof *scales);
+    uint16_t *halves = (uint16_t *)diti_alloc_array(&checkpoint->env, scale_count, sizeof *halves);
+    dit_result result = DIT_OK;
+    uint32_t i;
+    if (!tiles || !scales || !halves)
+        result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
+    if (result >= 0)
+        result =
+            diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], tile * (uint64_t)bytes, tiles, bytes, err);
+    if (result >= 0)
+        result = diti_packed_floats(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES], tile * (uint64_t)scale_count,
+                                    scale_count, scales, err);
+    if (result >= 0)
+        result = diti_packed_halves(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES], scales, scale_count, halves, err);
+    for (i = 0; i < rows && result >= 0; i++)
+        diti_tile_row((first + i) % DITI_NUNCHAKU_TILE, layer->columns, tiles, halves, out + i * pitch);
+    diti_free(&checkpoint->env, halves);
+    diti_free(&checkpoint->env, scales);
+    diti_free(&checkpoint->env, tiles);
+    return result;
+}
+
+/* Such rows of fp4, as blocks of NVFP4. */
+static dit_result diti_tile_rows_of_fours(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
+                                          uint32_t first, uint32_t rows, unsigned char *out, size_t pitch,
+                                          dit_error *err) {
+    const diti_stored_tensor *scales = layer->parts[DITI_NUNCHAKU_SCALES];
+    const uint32_t tile = first / DITI_NUNCHAKU_TILE, across = layer->tile_columns / 64;
+    const size_t bytes = (size_t)across * DITI_TILE_BYTES, scale_bytes = (size_t)across * DITI_TILE_SCALES;
+    unsigned char *tiles = (unsigned char *)diti_alloc(&checkpoint->env, bytes + scale_bytes), *read = tiles + bytes;
+    dit_result result = tiles ? DIT_OK : diti_fail_memory(err, "tensor %.200s", scales->name);
+    uint32_t i, k;
+    if (result >= 0)
+        result =
+            diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], tile * (uint64_t)bytes, tiles, bytes, err);
+    if (result >= 0)
+        result = diti_packed_read(checkpoint, scales, tile * (uint64_t)scale_bytes, read, scale_bytes, err);
+    for (i = 0; i < rows && result >= 0; i++) {
+        uint32_t n = (first + i) % DITI_NUNCHAKU_TILE;
+        for (k = 0; k < layer->columns / 64 && result >= 0; k++)
+            if (!diti_tile_fours(n, diti_tile_at(tiles, n) + (size_t)k * DITI_TILE_BYTES,
+                                 read + (size_t)k * DITI_TILE_SCALES, out + i * pitch + (size_t)k * DITI_NVFP4_BYTES))
+                result = diti_fail(err, DIT_ERROR_BAD_FILE,
+                                   "%s: tensor '%.200s' holds a scale that is negative or no number",
+                                   diti_checkpoint_name(checkpoint), scales->name);
+    }
+    diti_free(&checkpoint->env, tiles);
+    return result;
+}
+
+static dit_result diti_awq_read(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
+                                diti_awq_rows *rows, unsigned char *out, size_t pitch, dit_error *err) {
+    const uint64_t quad_bytes = (uint64_t)layer->columns * 2;
+    const size_t factors = (size_t)layer->columns / layer->group * rows->count;
+    uint32_t i;
+    float *all;
+    dit_result result = DIT_OK;
+    rows->quad = rows->first / 4;
+    rows->quads = (rows->first + (rows->count - 1) * rows->step) / 4 - rows->quad + 1;
+    rows->values = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)(rows->quads * quad_bytes));
+    rows->scales = (uint16_t *)diti_alloc_array(&checkpoint->env, factors, sizeof(uint16_t));
+    rows->zeros = (uint16_t *)diti_alloc_array(&checkpoint->env, factors, sizeof(uint16_t));
+    all = (float *)diti_alloc_array(&checkpoint->env, (size_t)rows->count * rows->step, sizeof(float));
+    if (!rows->values || !rows->scales || !rows->zeros || !all)
+        result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
+    if (result >= 0)
+        result = diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], rows->quad * quad_bytes, rows->values,
+                                  (size_t)(rows->quads * quad_bytes), err);
+    if (result >= 0) result = diti_awq_factors(checkpoint, layer, rows, DITI_NUNCHAKU_SCALES, all, rows->scales, err);
+    if (result >= 0) result = diti_awq_factors(checkpoint, layer, rows, DITI_NUNCHAKU_ZEROS, all, rows->zeros, err);
+    for (i = 0; i < rows->count && result >= 0; i++) diti_awq_put(layer, rows, i, out + i * pitch);
+    diti_free(&checkpoint->env, all);
+    diti_free(&checkpoint->env, rows->zeros);
+    diti_free(&checkpoint->env, rows->scales);
+    diti_free(&checkpoint->env, rows->values);
+    return result;
+}
 
 /* --- rows of a matrix --- */
 

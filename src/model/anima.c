@@ -85,9 +85,7 @@ typedef struct diti_anima {
     diti_sublayer last;
 } diti_anima;
 
-static const diti_anima *diti_anima_of(const diti_transformer *transformer) {
-    return (const diti_anima *)(const void *)transformer;
-}
+#define diti_anima_of(transformer) ((const diti_anima *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -246,7 +244,7 @@ typedef struct diti_anima_state {         /* prepare leaves these for the steps 
     diti_tensor text[DITI_ANIMA_MAX_BLOCKS]; /* [prompts * text tokens, 2D]: keys, normed, and values */
 } diti_anima_state;
 
-static diti_anima_state *diti_anima_state_of(const diti_step_desc *step) { return (diti_anima_state *)step->family; }
+#define diti_anima_state_of(step) ((diti_anima_state *)(step)->family)
 
 /* up(down(active)) + shared for attention, the feed-forward and the text's attention: F32 [rows, 9D], for the last norm
    [rows, 2D]. active: F32 [rows, 4D], silu of the embedded time and what all modulations share. */

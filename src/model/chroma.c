@@ -65,9 +65,7 @@ typedef struct diti_chroma {
     diti_sublayer last;
 } diti_chroma;
 
-static const diti_chroma *diti_chroma_of(const diti_transformer *transformer) {
-    return (const diti_chroma *)(const void *)transformer;
-}
+#define diti_chroma_of(transformer) ((const diti_chroma *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -196,7 +194,7 @@ typedef struct diti_chroma_state {        /* prepare leaves these for the steps 
     diti_tensor vectors; /* F32 [1, vectors * D] of the step: blocks one after the other, then the last norm's */
 } diti_chroma_state;
 
-static diti_chroma_state *diti_chroma_state_of(const diti_step_desc *step) { return (diti_chroma_state *)step->family; }
+#define diti_chroma_state_of(step) ((diti_chroma_state *)(step)->family)
 
 /* Vectors of modulation: twelve of a double block, three of a single one, two of the last norm. */
 static uint32_t diti_chroma_vectors(const diti_chroma_config *config) {

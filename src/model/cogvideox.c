@@ -50,9 +50,7 @@ typedef struct diti_cogvideox {
     diti_cogvideox_block *blocks;
 } diti_cogvideox;
 
-static const diti_cogvideox *diti_cogvideox_of(const diti_transformer *transformer) {
-    return (const diti_cogvideox *)(const void *)transformer;
-}
+#define diti_cogvideox_of(transformer) ((const diti_cogvideox *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -248,9 +246,7 @@ typedef struct diti_cogvideox_state {     /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_cogvideox_state;
 
-static diti_cogvideox_state *diti_cogvideox_state_of(const diti_step_desc *step) {
-    return (diti_cogvideox_state *)step->family;
-}
+#define diti_cogvideox_state_of(step) ((diti_cogvideox_state *)(step)->family)
 
 /* F32 [rows, 2 * 6D], of the last norm [rows, 2D]. */
 static diti_tensor diti_cogvideox_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {

@@ -66,9 +66,7 @@ typedef struct diti_dit {
     diti_dit_block *blocks;
 } diti_dit;
 
-static const diti_dit *diti_dit_of(const diti_transformer *transformer) {
-    return (const diti_dit *)(const void *)transformer;
-}
+#define diti_dit_of(transformer) ((const diti_dit *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -237,7 +235,7 @@ typedef struct diti_dit_state { /* prepare leaves these for the steps */
     diti_adaln adaln;           /* rows of the blocks, then of the final layer; an item for each of step->labels */
 } diti_dit_state;
 
-static diti_dit_state *diti_dit_state_of(const diti_step_desc *step) { return (diti_dit_state *)step->family; }
+#define diti_dit_state_of(step) ((diti_dit_state *)(step)->family)
 
 static void diti_dit_prepare(diti_pass *p) {
     const diti_dit *model = diti_dit_of(p->model);

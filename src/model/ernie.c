@@ -44,9 +44,7 @@ typedef struct diti_ernie {
     diti_sublayer last;
 } diti_ernie;
 
-static const diti_ernie *diti_ernie_of(const diti_transformer *transformer) {
-    return (const diti_ernie *)(const void *)transformer;
-}
+#define diti_ernie_of(transformer) ((const diti_ernie *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -194,7 +192,7 @@ typedef struct diti_ernie_state {  /* prepare leaves these for the steps */
     diti_tensor step, step_final;  /* rows of the step at hand */
 } diti_ernie_state;
 
-static diti_ernie_state *diti_ernie_state_of(const diti_step_desc *step) { return (diti_ernie_state *)step->family; }
+#define diti_ernie_state_of(step) ((diti_ernie_state *)(step)->family)
 
 static void diti_ernie_prepare(diti_pass *p) {
     const diti_ernie *model = diti_ernie_of(p->model);

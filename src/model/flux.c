@@ -69,9 +69,7 @@ typedef struct diti_flux {
     diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
-static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
-    return (const diti_flux *)(const void *)transformer;
-}
+#define diti_flux_of(transformer) ((const diti_flux *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -263,7 +261,7 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_flux_state;
 
-static diti_flux_state *diti_flux_state_of(const diti_step_desc *step) { return (diti_flux_state *)step->family; }
+#define diti_flux_state_of(step) ((diti_flux_state *)(step)->family)
 
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {

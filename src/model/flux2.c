@@ -94,9 +94,7 @@ typedef struct diti_flux2 {
     diti_sublayer last;
 } diti_flux2;
 
-static const diti_flux2 *diti_flux2_of(const diti_transformer *transformer) {
-    return (const diti_flux2 *)(const void *)transformer;
-}
+#define diti_flux2_of(transformer) ((const diti_flux2 *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -346,7 +344,7 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
-static diti_flux2_state *diti_flux2_state_of(const diti_step_desc *step) { return (diti_flux2_state *)step->family; }
+#define diti_flux2_state_of(step) ((diti_flux2_state *)(step)->family)
 
 /* Modulation of double blocks, of single ones and of the last norm, for all steps. */
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {

@@ -87,9 +87,7 @@ typedef struct diti_flux3 {
     diti_sublayer last;
 } diti_flux3;
 
-static const diti_flux3 *diti_flux3_of(const diti_transformer *transformer) {
-    return (const diti_flux3 *)(const void *)transformer;
-}
+#define diti_flux3_of(transformer) ((const diti_flux3 *)(const void *)(transformer))
 
 static const diti_flux3_block *diti_flux3_stream_blocks(const diti_flux3 *model, uint32_t kind) {
     const diti_flux3_config *config = &model->config;
@@ -278,7 +276,7 @@ typedef struct diti_flux3_state { /* prepare leaves these for the steps */
     diti_tensor here_early, here_single, here_reference; /* the step's rows */
 } diti_flux3_state;
 
-static diti_flux3_state *diti_flux3_state_of(const diti_step_desc *step) { return (diti_flux3_state *)step->family; }
+#define diti_flux3_state_of(step) ((diti_flux3_state *)(step)->family)
 
 /* x + gate * (attention(h) + feed(h)), in place, where h = LN(x) * (1 + scale) + shift. */
 static void diti_flux3_run(const diti_pass *p, const diti_flux3_block *w, diti_tensor x) {

@@ -110,9 +110,7 @@ typedef struct diti_hunyuandit {
     diti_hunyuandit_block *blocks;
 } diti_hunyuandit;
 
-static const diti_hunyuandit *diti_hunyuandit_of(const diti_transformer *transformer) {
-    return (const diti_hunyuandit *)(const void *)transformer;
-}
+#define diti_hunyuandit_of(transformer) ((const diti_hunyuandit *)(const void *)(transformer))
 
 /* Blocks behind the middle one take a skip; the first of the others leave one, the last of them none. */
 static bool diti_hunyuandit_takes_skip(const diti_hunyuandit_config *config, uint32_t block) {
@@ -383,9 +381,7 @@ typedef struct diti_hunyuandit_state {    /* prepare leaves these for the steps 
     diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
 } diti_hunyuandit_state;
 
-static diti_hunyuandit_state *diti_hunyuandit_state_of(const diti_step_desc *step) {
-    return (diti_hunyuandit_state *)step->family;
-}
+#define diti_hunyuandit_state_of(step) ((diti_hunyuandit_state *)(step)->family)
 
 /* Tokens of both encoders in one row: what a prompt is to the blocks. */
 static uint32_t diti_hunyuandit_texts(const diti_hunyuandit_config *config) {

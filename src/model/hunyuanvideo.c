@@ -88,9 +88,7 @@ typedef struct diti_hunyuanvideo {
     diti_sublayer last;
 } diti_hunyuanvideo;
 
-static const diti_hunyuanvideo *diti_hunyuanvideo_of(const diti_transformer *transformer) {
-    return (const diti_hunyuanvideo *)(const void *)transformer;
-}
+#define diti_hunyuanvideo_of(transformer) ((const diti_hunyuanvideo *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -271,9 +269,7 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
-static diti_hunyuanvideo_state *diti_hunyuanvideo_state_of(const diti_step_desc *step) {
-    return (diti_hunyuanvideo_state *)step->family;
-}
+#define diti_hunyuanvideo_state_of(step) ((diti_hunyuanvideo_state *)(step)->family)
 
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_hunyuanvideo_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {

@@ -101,9 +101,7 @@ typedef struct diti_hunyuanvideo15 {
     diti_sublayer last;
 } diti_hunyuanvideo15;
 
-static const diti_hunyuanvideo15 *diti_hunyuanvideo15_of(const diti_transformer *transformer) {
-    return (const diti_hunyuanvideo15 *)(const void *)transformer;
-}
+#define diti_hunyuanvideo15_of(transformer) ((const diti_hunyuanvideo15 *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -315,9 +313,7 @@ typedef struct diti_hunyuanvideo15_state { /* prepare leaves these for the steps
     diti_joint_modulation modulation;
 } diti_hunyuanvideo15_state;
 
-static diti_hunyuanvideo15_state *diti_hunyuanvideo15_state_of(const diti_step_desc *step) {
-    return (diti_hunyuanvideo15_state *)step->family;
-}
+#define diti_hunyuanvideo15_state_of(step) ((diti_hunyuanvideo15_state *)(step)->family)
 
 /* F32 [rows, 12D] of blocks, of the last norm [rows, 2D]. */
 static diti_tensor diti_hunyuanvideo15_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {

@@ -68,9 +68,7 @@ typedef struct diti_ideogram4 {
     diti_sublayer last;
 } diti_ideogram4;
 
-static const diti_ideogram4 *diti_ideogram4_of(const diti_transformer *transformer) {
-    return (const diti_ideogram4 *)(const void *)transformer;
-}
+#define diti_ideogram4_of(transformer) ((const diti_ideogram4 *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -327,9 +325,7 @@ typedef struct diti_ideogram4_state {     /* prepare leaves these for the steps 
     diti_adaln adaln;
 } diti_ideogram4_state;
 
-static diti_ideogram4_state *diti_ideogram4_state_of(const diti_step_desc *step) {
-    return (diti_ideogram4_state *)step->family;
-}
+#define diti_ideogram4_state_of(step) ((diti_ideogram4_state *)(step)->family)
 
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_IDEOGRAM4_SCALE_MSA, DITI_IDEOGRAM4_GATE_MSA, DITI_IDEOGRAM4_SCALE_MLP, DITI_IDEOGRAM4_GATE_MLP };

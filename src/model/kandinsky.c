@@ -58,9 +58,7 @@ typedef struct diti_kandinsky {
 #define DITI_KANDINSKY_EPS 1e-5f
 #define DITI_KANDINSKY_HEAD_EPS 1.1920929e-7f
 
-static const diti_kandinsky *diti_kandinsky_of(const diti_transformer *transformer) {
-    return (const diti_kandinsky *)(const void *)transformer;
-}
+#define diti_kandinsky_of(transformer) ((const diti_kandinsky *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -264,9 +262,7 @@ typedef struct diti_kandinsky_state {     /* prepare leaves these for the steps 
     diti_tensor text;             /* behind them, in the step at hand */
 } diti_kandinsky_state;
 
-static diti_kandinsky_state *diti_kandinsky_state_of(const diti_step_desc *step) {
-    return (diti_kandinsky_state *)step->family;
-}
+#define diti_kandinsky_state_of(step) ((diti_kandinsky_state *)(step)->family)
 
 /* norm(layer(x)), F32. */
 static diti_tensor diti_kandinsky_embed_text(const diti_pass *p, diti_tensor x, const diti_layer *layer,

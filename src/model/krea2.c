@@ -94,9 +94,7 @@ typedef struct diti_krea2 {
     diti_sublayer last;
 } diti_krea2;
 
-static const diti_krea2 *diti_krea2_of(const diti_transformer *transformer) {
-    return (const diti_krea2 *)(const void *)transformer;
-}
+#define diti_krea2_of(transformer) ((const diti_krea2 *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -327,7 +325,7 @@ typedef struct diti_krea2_state {         /* prepare leaves these for the steps 
     diti_tensor step, step_final;  /* rows of the step at hand */
 } diti_krea2_state;
 
-static diti_krea2_state *diti_krea2_state_of(const diti_step_desc *step) { return (diti_krea2_state *)step->family; }
+#define diti_krea2_state_of(step) ((diti_krea2_state *)(step)->family)
 
 /* x * sigmoid(gate) = x * (1/2 + tanh(gate / 2) / 2). */
 static diti_tensor diti_krea2_close(diti_graph *graph, diti_tensor x, diti_tensor gate) {

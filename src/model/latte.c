@@ -41,9 +41,7 @@ typedef struct diti_latte {
     diti_latte_block *blocks;
 } diti_latte;
 
-static const diti_latte *diti_latte_of(const diti_transformer *transformer) {
-    return (const diti_latte *)(const void *)transformer;
-}
+#define diti_latte_of(transformer) ((const diti_latte *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -228,7 +226,7 @@ typedef struct diti_latte_state {            /* prepare leaves these for the ste
     diti_tensor row;                         /* F32 [1, 8D]: the step's */
 } diti_latte_state;
 
-static diti_latte_state *diti_latte_state_of(const diti_step_desc *step) { return (diti_latte_state *)step->family; }
+#define diti_latte_state_of(step) ((diti_latte_state *)(step)->family)
 
 static void diti_latte_project_text(diti_pass *p, diti_latte_state *state) {
     const diti_latte *model = diti_latte_of(p->model);

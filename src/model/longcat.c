@@ -91,9 +91,7 @@ typedef struct diti_longcat {
     diti_sublayer last;
 } diti_longcat;
 
-static const diti_longcat *diti_longcat_of(const diti_transformer *transformer) {
-    return (const diti_longcat *)(const void *)transformer;
-}
+#define diti_longcat_of(transformer) ((const diti_longcat *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -307,9 +305,7 @@ typedef struct diti_longcat_state {       /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_longcat_state;
 
-static diti_longcat_state *diti_longcat_state_of(const diti_step_desc *step) {
-    return (diti_longcat_state *)step->family;
-}
+#define diti_longcat_state_of(step) ((diti_longcat_state *)(step)->family)
 
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_longcat_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {

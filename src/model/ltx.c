@@ -62,9 +62,7 @@ typedef struct diti_ltx {
     diti_ltx_block *blocks;
 } diti_ltx;
 
-static const diti_ltx *diti_ltx_of(const diti_transformer *transformer) {
-    return (const diti_ltx *)(const void *)transformer;
-}
+#define diti_ltx_of(transformer) ((const diti_ltx *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -235,7 +233,7 @@ typedef struct diti_ltx_state {            /* prepare leaves these for the steps
     diti_tensor here_cosines, here_sines;  /* tables of the rows at hand */
 } diti_ltx_state;
 
-static diti_ltx_state *diti_ltx_state_of(const diti_step_desc *step) { return (diti_ltx_state *)step->family; }
+#define diti_ltx_state_of(step) ((diti_ltx_state *)(step)->family)
 
 /* RMS norm of all heads of q or k together, in place, then rotation where there are tables. Devices that have some of
    the heads each first bring all of them together. */

@@ -102,9 +102,7 @@ typedef struct diti_ltx2 {
     diti_ltx2_block *blocks;
 } diti_ltx2;
 
-static const diti_ltx2 *diti_ltx2_of(const diti_transformer *transformer) {
-    return (const diti_ltx2 *)(const void *)transformer;
-}
+#define diti_ltx2_of(transformer) ((const diti_ltx2 *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -345,7 +343,7 @@ typedef struct diti_ltx2_state { /* prepare leaves these for the steps; arrays h
     diti_tensor rows[DITI_LTX2_STREAMS], prompt_row[DITI_LTX2_STREAMS], other_row[DITI_LTX2_STREAMS]; /* the step's */
 } diti_ltx2_state;
 
-static diti_ltx2_state *diti_ltx2_state_of(const diti_step_desc *step) { return (diti_ltx2_state *)step->family; }
+#define diti_ltx2_state_of(step) ((diti_ltx2_state *)(step)->family)
 
 static uint32_t diti_ltx2_chunks(const diti_ltx2 *model) { return model->config.modulated ? 9 : 6; }
 

@@ -82,9 +82,7 @@ typedef struct diti_lumina2 {
     diti_sublayer last;
 } diti_lumina2;
 
-static const diti_lumina2 *diti_lumina2_of(const diti_transformer *transformer) {
-    return (const diti_lumina2 *)(const void *)transformer;
-}
+#define diti_lumina2_of(transformer) ((const diti_lumina2 *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -288,9 +286,7 @@ typedef struct diti_lumina2_state {            /* prepare leaves these for the s
     diti_adaln adaln;
 } diti_lumina2_state;
 
-static diti_lumina2_state *diti_lumina2_state_of(const diti_step_desc *step) {
-    return (diti_lumina2_state *)step->family;
-}
+#define diti_lumina2_state_of(step) ((diti_lumina2_state *)(step)->family)
 
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_LUMINA2_SCALE_MSA, DITI_LUMINA2_GATE_MSA, DITI_LUMINA2_SCALE_MLP, DITI_LUMINA2_GATE_MLP };

@@ -74,9 +74,7 @@ typedef struct diti_pixart {
     diti_table_block *blocks;
 } diti_pixart;
 
-static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
-    return (const diti_pixart *)(const void *)transformer;
-}
+#define diti_pixart_of(transformer) ((const diti_pixart *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -272,7 +270,7 @@ typedef struct diti_pixart_state { /* prepare leaves these for the steps */
     diti_tensor step_final;                   /* F32 [2, D]: shift, scale */
 } diti_pixart_state;
 
-static diti_pixart_state *diti_pixart_state_of(const diti_step_desc *step) { return (diti_pixart_state *)step->family; }
+#define diti_pixart_state_of(step) ((diti_pixart_state *)(step)->family)
 
 /* Thirds of D: height, width, aspect ratio. */
 static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {

@@ -34,9 +34,7 @@ typedef struct diti_qwenimage {
     diti_sublayer last;
 } diti_qwenimage;
 
-static const diti_qwenimage *diti_qwenimage_of(const diti_transformer *transformer) {
-    return (const diti_qwenimage *)(const void *)transformer;
-}
+#define diti_qwenimage_of(transformer) ((const diti_qwenimage *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -240,9 +238,7 @@ typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps 
     diti_tensor clean[DITI_QWENIMAGE_MAX_BLOCKS];
 } diti_qwenimage_state;
 
-static diti_qwenimage_state *diti_qwenimage_state_of(const diti_step_desc *step) {
-    return (diti_qwenimage_state *)step->family;
-}
+#define diti_qwenimage_state_of(step) ((diti_qwenimage_state *)(step)->family)
 
 /* F32 [rows, 12D], of the last norm [rows, 2D]. */
 static diti_tensor diti_qwenimage_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {

@@ -41,9 +41,7 @@ typedef struct diti_qwenimage21 {
     diti_sublayer last;
 } diti_qwenimage21;
 
-static const diti_qwenimage21 *diti_qwenimage21_of(const diti_transformer *transformer) {
-    return (const diti_qwenimage21 *)(const void *)transformer;
-}
+#define diti_qwenimage21_of(transformer) ((const diti_qwenimage21 *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -199,9 +197,7 @@ typedef struct diti_qwenimage21_state {       /* prepare leaves these for the st
     diti_reference_kv front;
 } diti_qwenimage21_state;
 
-static diti_qwenimage21_state *diti_qwenimage21_state_of(const diti_step_desc *step) {
-    return (diti_qwenimage21_state *)step->family;
-}
+#define diti_qwenimage21_state_of(step) ((diti_qwenimage21_state *)(step)->family)
 
 /* Rows that a prompt has in front of the image, and tokens of the language model that stand for pictures among them. */
 static uint32_t diti_qwenimage21_front(const diti_step_desc *step, uint32_t *slots) {

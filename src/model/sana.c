@@ -91,9 +91,7 @@ typedef struct diti_sana {
     diti_sana_block *blocks;
 } diti_sana;
 
-static const diti_sana *diti_sana_of(const diti_transformer *transformer) {
-    return (const diti_sana *)(const void *)transformer;
-}
+#define diti_sana_of(transformer) ((const diti_sana *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -318,7 +316,7 @@ typedef struct diti_sana_state {            /* prepare leaves these for the step
     diti_tensor row;                        /* modulation of the step at hand: F32 [1, 8D] */
 } diti_sana_state;
 
-static diti_sana_state *diti_sana_state_of(const diti_step_desc *step) { return (diti_sana_state *)step->family; }
+#define diti_sana_state_of(step) ((diti_sana_state *)(step)->family)
 
 /* RMS norm of queries or keys over all heads, of which devices that divide them have some each. */
 static void diti_sana_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *weight,

@@ -93,9 +93,7 @@ typedef struct diti_sd3 {
     diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_sd3;
 
-static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
-    return (const diti_sd3 *)(const void *)transformer;
-}
+#define diti_sd3_of(transformer) ((const diti_sd3 *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -347,7 +345,7 @@ typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_joint_modulation modulation;
 } diti_sd3_state;
 
-static diti_sd3_state *diti_sd3_state_of(const diti_step_desc *step) { return (diti_sd3_state *)step->family; }
+#define diti_sd3_state_of(step) ((diti_sd3_state *)(step)->family)
 
 static uint32_t diti_sd3_chunks(const diti_sd3_config *config, uint32_t index) {
     return diti_sd3_is_dual(config, index) ? 9 : 6;

@@ -49,9 +49,7 @@ typedef struct diti_stdit {
     diti_stdit_block *blocks;
 } diti_stdit;
 
-static const diti_stdit *diti_stdit_of(const diti_transformer *transformer) {
-    return (const diti_stdit *)(const void *)transformer;
-}
+#define diti_stdit_of(transformer) ((const diti_stdit *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -272,7 +270,7 @@ typedef struct diti_stdit_state { /* prepare leaves these for the steps */
 } diti_stdit_state;
 enum { DITI_STDIT_FINAL = 6, DITI_STDIT_TIME = 8 }; /* first of these rows in units of D */
 
-static diti_stdit_state *diti_stdit_state_of(const diti_step_desc *step) { return (diti_stdit_state *)step->family; }
+#define diti_stdit_state_of(step) ((diti_stdit_state *)(step)->family)
 
 static uint32_t diti_stdit_columns(const diti_stdit *model) {
     return (model->config.version == DITI_STDIT_2 ? 11u : 8u) * model->config.width;

@@ -51,9 +51,7 @@ typedef struct diti_wan {
     diti_wan_block *blocks;
 } diti_wan;
 
-static const diti_wan *diti_wan_of(const diti_transformer *transformer) {
-    return (const diti_wan *)(const void *)transformer;
-}
+#define diti_wan_of(transformer) ((const diti_wan *)(const void *)(transformer))
 
 /* ---- key tables: names asked for are diffusers' ---- */
 
@@ -434,7 +432,7 @@ typedef struct diti_wan_state {           /* prepare leaves these for the steps 
     diti_tensor text[DITI_WAN_MAX_BLOCKS], image[DITI_WAN_MAX_BLOCKS];
 } diti_wan_state;
 
-static diti_wan_state *diti_wan_state_of(const diti_step_desc *step) { return (diti_wan_state *)step->family; }
+#define diti_wan_state_of(step) ((diti_wan_state *)(step)->family)
 
 /* RMS norm of q or k over all heads, in place: devices that have some heads each bring all of them together. */
 static void diti_wan_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *norm,

@@ -75,9 +75,7 @@ typedef struct diti_zimage {
     diti_sublayer last;
 } diti_zimage;
 
-static const diti_zimage *diti_zimage_of(const diti_transformer *transformer) {
-    return (const diti_zimage *)(const void *)transformer;
-}
+#define diti_zimage_of(transformer) ((const diti_zimage *)(const void *)(transformer))
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
@@ -261,7 +259,7 @@ typedef struct diti_zimage_state {             /* prepare leaves these for the s
     diti_adaln adaln;
 } diti_zimage_state;
 
-static diti_zimage_state *diti_zimage_state_of(const diti_step_desc *step) { return (diti_zimage_state *)step->family; }
+#define diti_zimage_state_of(step) ((diti_zimage_state *)(step)->family)
 
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };

@@ -5,6 +5,8 @@
 #define DITI_PIECE_LIMIT 1024u /* bytes of one piece; real ones have at most some fifty */
 #define DITI_PIECE_COUNT_LIMIT (4u << 20)
 
+DITI_ONCE_BEGIN
+
 /* --- building --- */
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer) {
     diti_env env;
@@ -52,6 +54,8 @@ DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenize
 }
 
 /* "<0x0A>" -> 10; -1 for anything else. */
+DITI_REGION_END
+
 static int diti_piece_byte_value(const char *text, size_t length) {
     int value = 0, i;
     if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;

@@ -75,6 +75,8 @@ static dit_result diti_lora_contract(const diti_lora_file *file, diti_lora_modul
     return DIT_OK;
 }
 
+DITI_ONCE_BEGIN
+
 /* Leaves the plain products that Tucker factors stand for. */
 static dit_result diti_lora_contract_all(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
     static const struct {
@@ -115,6 +117,8 @@ static dit_result diti_lora_widen(const diti_lora_file *file, diti_lora_module *
     return DIT_OK;
 }
 
+DITI_REGION_END
+
 /* A factor of LoKr as a whole, [rows, columns], where it is a product. */
 static dit_result diti_lokr_multiply(const diti_lora_file *file, diti_lora_module *module, uint32_t whole,
                                      uint32_t rows, uint32_t columns, dit_error *err) {
@@ -133,6 +137,8 @@ static dit_result diti_lokr_multiply(const diti_lora_file *file, diti_lora_modul
         }
     return DIT_OK;
 }
+
+DITI_ONCE_BEGIN
 
 DIT_INTERNAL dit_result diti_lora_read(const diti_lora_file *file, diti_lora_module *module, dit_error *err) {
     dit_result result = DIT_OK;
@@ -161,6 +167,8 @@ DIT_INTERNAL void diti_lora_forget(const diti_lora_file *file, diti_lora_module 
     diti_free(&file->env, module->norms);
     module->norms = NULL;
 }
+
+DITI_REGION_END
 
 /* --- rows --- */
 
@@ -220,6 +228,8 @@ DIT_INTERNAL void diti_dora_apply_row(const diti_lora_module *module, uint32_t r
 
 /* --- two thin matrices --- */
 
+DITI_ONCE_BEGIN
+
 /* A factor of LoKr, [rows, columns], as left [rows, rank] * right [rank, columns], one of which may be 1. */
 typedef struct diti_lokr_split {
     const float *left, *right; /* NULL: 1 */
@@ -254,6 +264,8 @@ DIT_INTERNAL uint32_t diti_lora_thin(const diti_lora_module *module) {
     return thin * ((uint64_t)module->rows + module->columns) < (uint64_t)module->rows * module->columns ? (uint32_t)thin
                                                                                                         : 0;
 }
+
+DITI_REGION_END
 
 static float diti_lokr_left(const diti_lokr_split *split, uint32_t row, uint32_t k) {
     return split->left ? split->left[(size_t)row * split->rank + k] : row == k ? 1.0f : 0.0f;
@@ -325,6 +337,8 @@ DIT_INTERNAL float diti_lora_largest(const float *values, uint64_t count) {
     return most;
 }
 
+DITI_ONCE_BEGIN
+
 static float diti_lora_slot_largest(const diti_lora_module *module, uint32_t slot) {
     uint32_t taps;
     diti_lora_tucker(module, slot, &taps);
@@ -347,3 +361,5 @@ DIT_INTERNAL void diti_lora_bounds(const diti_lora_module *module, float *up, fl
         if (split.right) *down *= diti_lora_largest(split.right, (uint64_t)split.rank * split.columns);
     }
 }
+
+DITI_REGION_END

@@ -1,6 +1,8 @@
 /* From a checkpoint to bytes as the device holds them: copied, or converted on the way. */
 #include "weights/lora.h"
 
+DITI_ONCE_BEGIN
+
 DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
     return upload->floats ? upload->floats * (uint64_t)sizeof(float) : upload->size;
 }
@@ -38,6 +40,8 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
     return diti_i8_rows(&source, upload->first + (uint32_t)(done / pitch), (uint32_t)(size / pitch),
                         (unsigned char *)out, err);
 }
+
+DITI_REGION_END
 
 /* F32, or F16, which a value may be too large for: then false. */
 static bool diti_upload_put_floats(dit_type type, const float *values, uint32_t count, unsigned char *out) {
