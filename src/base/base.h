@@ -34,20 +34,18 @@
 /* Does not compile unless condition, which the compiler must know, is true; name is for its message. */
 #define DITI_STATIC_ASSERT(condition, name) typedef char diti_assert_##name[(condition) ? 1 : -1]
 
-/* Around files of src/ORDER that run for a file, a tensor, a job or a frame, and not for each value: gcc does not
-   optimize these files. They do without a frame pointer, as optimized functions do, which takes gcc a twentieth less
-   time. glibc's checks (_FORTIFY_SOURCE, which gcc has on by default in some Linux distributions) do not compile
-   without any optimization. Without optimization, or for size, all files are compiled as the application asks. */
+/* Around files of src/ORDER, or functions inside a file, that run for a file, a tensor, a job or a frame, and not for
+   each value: gcc does not optimize them. They do without a frame pointer, as optimized functions do, which takes gcc a
+   twentieth less time. Without optimization, or for size, all files are compiled as the application asks.
+   DITI_OPTIMIZED stands before the functions that do not compile without optimization. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#if defined(_FORTIFY_SOURCE) && _FORTIFY_SOURCE > 0
-#define DITI_ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\", \"omit-frame-pointer\")")
-#else
 #define DITI_ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\", \"omit-frame-pointer\")")
-#endif
 #define DITI_REGION_END _Pragma("GCC pop_options")
+#define DITI_OPTIMIZED __attribute__((optimize("O1")))
 #else
 #define DITI_ONCE_BEGIN
 #define DITI_REGION_END
+#define DITI_OPTIMIZED
 #endif
 
 /* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
