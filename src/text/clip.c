@@ -57,7 +57,7 @@ DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip
     /* A model without a config is OpenAI's if it has 768 channels, and OpenCLIP's if it has more. */
     const char *usual = config->siglip ? "gelu_pytorch_tanh" : config->columns <= 768 ? "quick_gelu" : "gelu";
     const char *name = diti_setting_text(settings, "hidden_act", usual);
-    uint32_t head = config->siglip ? 72 : 64, heads = config->columns < head ? 1 : config->columns / head;
+    uint32_t heads = config->columns < config->head ? 1 : config->columns / config->head;
     config->heads = diti_setting_size(settings, "num_attention_heads", heads, 1024);
     config->eps = (float)diti_setting_number(settings, "layer_norm_eps", config->siglip ? 1e-6 : 1e-5, 1e-30, 1);
     DITI_TRY(settings->result);
@@ -88,6 +88,7 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
     diti_clip_read_sizes(loader, config);
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "text_model.encoder.layers.", ".mlp.fc1.weight");
+    config->head = 64;
     config->end = end == 2 ? -1 : (int32_t)end; /* 2: written by old versions */
     return diti_clip_read_layers(&settings, config, err);
 }

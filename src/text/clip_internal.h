@@ -12,10 +12,11 @@ typedef struct diti_clip_block {
 
 typedef struct diti_clip_config {
     uint32_t columns, vocabulary, positions, blocks, heads, hidden, projected;
-    int32_t end; /* the token that stands for the prompt; -1: the one with the largest id */
+    uint32_t head; /* columns of a head where config.json does not say how many heads there are */
+    int32_t end;   /* the token that stands for the prompt; -1: the one with the largest id */
     float eps;
     diti_activation activation;
-    bool siglip; /* SigLIP, whose heads, activation and eps are others where config.json does not say them */
+    bool siglip; /* SigLIP, whose activation and eps are others where config.json does not say them */
 } diti_clip_config;
 
 /* Heads, activation and eps of config.json, or by size. */

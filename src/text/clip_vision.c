@@ -35,6 +35,7 @@ static dit_result diti_clip_vision_read(diti_component *component, diti_loader *
     config->siglip = !diti_loader_find(loader, "vision_model.embeddings.class_embedding");
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "vision_model.encoder.layers.", ".mlp.fc1.weight");
+    config->head = config->siglip ? 72 : 80; /* SigLIP so400m, ViT-H/14 */
     DITI_TRY(diti_clip_read_layers(&settings, config, err));
     whole = !config->siglip;
     while (vision->side <= DITI_CLIP_VISION_MOST_SIDE && vision->side * vision->side + whole < config->positions)

@@ -229,6 +229,60 @@ static void check_picture(diti_device *device, const diti_clip_vision *vision, u
     diti_graph_free(&graph);
 }
 
+/* The encoder's tokens alone. */
+static void tokens_of(diti_device *device, const dit_source *source, const diti_json *config, const dit_image *image,
+                      float *out, uint32_t tokens, uint32_t columns) {
+    diti_checkpoint *file = NULL;
+    diti_clip_vision *vision = NULL;
+    diti_plan *plan = NULL;
+    diti_graph graph;
+    diti_tensor input, kept;
+    dit_error err = {0};
+    if (!CHECK_MESSAGE(diti_checkpoint_open(&env, source, &file, &err) == DIT_OK &&
+                           diti_clip_vision_load(device, &env, config, file, "", NULL, &vision, &err) == DIT_OK,
+                       "%s", err.message))
+        return;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "encode", false);
+    input = diti_clip_vision_input(vision, &graph);
+    kept = diti_tensor_state(&graph, DITI_F32, tokens, columns, "kept");
+    diti_copy(&graph, diti_clip_vision_encode(vision, &graph, input), kept, "keep");
+    CHECK(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK &&
+          diti_clip_vision_write(vision, plan, input, image, &err) == DIT_OK &&
+          diti_plan_run(plan, 0, 1, &err) == DIT_OK &&
+          diti_plan_read(plan, kept, out, (size_t)tokens * columns * sizeof *out, &err) == DIT_OK);
+    diti_plan_destroy(plan);
+    diti_graph_free(&graph);
+    diti_clip_vision_destroy(vision);
+    diti_checkpoint_close(file);
+}
+
+/* Files of ComfyUI have no config.json: heads of ViT-H/14 have 80 columns. */
+static void test_heads(diti_device *device) {
+    enum { WIDE_D = 320, ROWS = SIDE * SIDE + 1 };
+    static float made[2][ROWS * WIDE_D];
+    static const uint8_t rgba[6 * 6 * 4] = {200, 10, 90, 255, 30, 60, 250, 255};
+    static const char config[] = "{\"num_attention_heads\": 4}";
+    dit_image image = {0};
+    real_file file;
+    bytes whole;
+    dit_source source;
+    uint32_t i;
+    vision_file(&file, WIDE_D, SIDE, PATCH, 2);
+    whole = file_bytes(&file);
+    source = memory_source(&whole);
+    image.width = image.height = 6, image.rgba = rgba;
+    for (i = 0; i < 2; i++) {
+        diti_json *json = NULL;
+        if (i) CHECK(diti_json_parse(&env, config, strlen(config), "config", &json, NULL) == DIT_OK);
+        tokens_of(device, &source, json, &image, made[i], ROWS, WIDE_D);
+        diti_json_free(&env, json);
+    }
+    CHECK(!memcmp(made[0], made[1], sizeof made[0]));
+    bytes_free(&whole);
+    real_free(&file);
+}
+
 /* The beginning of names becomes blanks in front of them. */
 static void leave_out(bytes *file, const char *beginning) {
     size_t length = strlen(beginning), i;
@@ -299,33 +353,6 @@ static dit_tensor embeds(const char *name, uint64_t rows, uint64_t columns, cons
     return out;
 }
 
-/* The encoder's tokens alone. */
-static void tokens_of(dit_context *context, const dit_source *source, const dit_image *image, float *out) {
-    diti_checkpoint *file = NULL;
-    diti_clip_vision *vision = NULL;
-    diti_plan *plan = NULL;
-    diti_graph graph;
-    diti_tensor input, kept;
-    dit_error err = {0};
-    if (!CHECK_MESSAGE(diti_checkpoint_open(&env, source, &file, &err) == DIT_OK &&
-                           diti_clip_vision_load(context->device, &env, NULL, file, "", NULL, &vision, &err) == DIT_OK,
-                       "%s", err.message))
-        return;
-    diti_graph_init(&graph, context->device);
-    diti_graph_segment(&graph, "encode", false);
-    input = diti_clip_vision_input(vision, &graph);
-    kept = diti_tensor_state(&graph, DITI_F32, SEEN, D, "kept");
-    diti_copy(&graph, diti_clip_vision_encode(vision, &graph, input), kept, "keep");
-    CHECK(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK &&
-          diti_clip_vision_write(vision, plan, input, image, &err) == DIT_OK &&
-          diti_plan_run(plan, 0, 1, &err) == DIT_OK &&
-          diti_plan_read(plan, kept, out, SEEN * D * sizeof *out, &err) == DIT_OK);
-    diti_plan_destroy(plan);
-    diti_graph_free(&graph);
-    diti_clip_vision_destroy(vision);
-    diti_checkpoint_close(file);
-}
-
 /* The clip is that of the encoder's tokens, given; another picture's tokens make another clip; without either it is
    refused. */
 static void test_wan(dit_context *context) {
@@ -367,7 +394,7 @@ static void test_wan(dit_context *context) {
     CHECK(info.wants_image && info.parameters[DIT_ROLE_IMAGE_ENCODER] > 0);
     desc.model = model;
     CHECK_MESSAGE(make(context, &desc, alone, &err), "%s", err.message);
-    tokens_of(context, &parts[2].source, &image, seen);
+    tokens_of(context->device, &parts[2].source, NULL, &image, seen, SEEN, D);
     dit_model_destroy(model);
     md.component_count = 2;
     if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
@@ -491,8 +518,8 @@ static void test_first_and_last(dit_context *context, const dit_image *images, c
         check_latent(context, &desc, wanted, other);
         CHECK(!memcmp(latent, other, sizeof latent));
         desc.init_image = images;
-        tokens_of(context, &parts[2].source, &images[0], seen);
-        tokens_of(context, &parts[2].source, &images[1], seen + SEEN * D);
+        tokens_of(context->device, &parts[2].source, NULL, &images[0], seen, SEEN, D);
+        tokens_of(context->device, &parts[2].source, NULL, &images[1], seen + SEEN * D, SEEN, D);
         CHECK_MESSAGE(make(context, &desc, given, &err), "%s", err.message);
         desc.init_count = 1;
         check_refused(context, &desc, "init_count 2");
@@ -570,6 +597,7 @@ int main(void) {
     if (CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) {
         test_encoder(context->device, false);
         test_encoder(context->device, true);
+        test_heads(context->device);
         test_wan(context);
         test_two_pictures(context);
     }
