@@ -76,7 +76,7 @@ typedef struct app {
     options o;
     request r;
     char model_path[PATH_SIZE]; /* or that of the transformer, where it stands for all */
-    dit_component parts[10 + LORA_MOST];
+    dit_component parts[13 + LORA_MOST];
     lora_list loras;
     char tokenizer_paths[2][PATH_SIZE]; /* paths of the bundled tokenizers, CLIP's and T5's, where they are needed */
     uint32_t part_count;

@@ -31,6 +31,7 @@ static const part_option part_options[] = {
     {"--clip-l", DIT_ROLE_TEXT_1, offsetof(options, clip_l)},
     {"--clip-g", DIT_ROLE_TEXT_2, offsetof(options, clip_g)},
     {"--t5", DIT_ROLE_T5, offsetof(options, t5)},
+    {"--clip-vision", DIT_ROLE_IMAGE_ENCODER, offsetof(options, clip_vision)},
     {"--vae", DIT_ROLE_VAE, offsetof(options, vae)},
     {"--taesd", DIT_ROLE_TAE, offsetof(options, taesd)},
     {"--control-net", DIT_ROLE_CONTROL, offsetof(options, control_net)},
@@ -234,7 +235,7 @@ static bool next_reference(const char **at, char path[PATH_SIZE]) {
     return true;
 }
 
-enum { MOST_INPUTS = 22 + MOST_REFERENCES + LORA_MOST };
+enum { MOST_INPUTS = 23 + MOST_REFERENCES + LORA_MOST };
 
 typedef struct input_list {
     named_path paths[MOST_INPUTS];
@@ -254,6 +255,7 @@ static void list_inputs(const app *a, input_list *out) {
         {"--clip-l", o->clip_l},
         {"--clip-g", o->clip_g},
         {"--t5", o->t5},
+        {"--clip-vision", o->clip_vision},
         {"--vae", o->vae},
         {"--taesd", o->taesd},
         {"--tokenizer", o->tokenizer},
@@ -444,6 +446,7 @@ static int complain_missing(const app *a) {
     what = role_name(&a->info, (dit_role)role);
     if (role == DIT_ROLE_TRANSFORMER) flag = "--diffusion-model FILE";
     if (role == DIT_ROLE_VAE) flag = "--vae FILE";
+    if (role == DIT_ROLE_IMAGE_ENCODER) flag = "--clip-vision FILE";
     if (role == DIT_ROLE_TRANSFORMER_2) flag = "--uncond-diffusion-model FILE, or do without guidance by --cfg-scale 1";
     text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;
     if (text >= 0 && !strstr(what, "LLaMA")) flag = flags[text];
@@ -624,7 +627,10 @@ static int check_clip_options(const app *a) {
         return complain(EXIT_USAGE, "--mask: there is no clip that it is about; name it with --control-video");
     if (a->info.default_frames && o->init_image && !a->info.wants_image && !a->info.holds_frames &&
         !a->info.takes_control)
-        return complain(EXIT_USAGE, "--init-img: this model begins with no picture; --init-video begins with a clip");
+        return complain(EXIT_USAGE, "--init-img: this model begins with no picture%s; --init-video begins with a clip",
+                        a->info.places[DIT_ROLE_IMAGE_ENCODER]
+                            ? " (one that does and is a single file wants --clip-vision FILE, too)"
+                            : "");
     return EXIT_GOOD;
 }
 

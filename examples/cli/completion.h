@@ -47,6 +47,7 @@ static const struct {
     {"--clip-l", NULL},
     {"--clip-g", NULL},
     {"--t5", NULL},
+    {"--clip-vision", NULL},
     {"--vae", NULL},
     {"--taesd", NULL},
     {"--tokenizer", NULL},

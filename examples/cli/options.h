@@ -19,7 +19,7 @@ typedef struct options {
         *type_rules, *repeat_from, *batch, *grid, *quality, *serve, *completion;
     const char *init_image, *end_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last,
         *rescale, *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
-    const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
+    const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *clip_vision, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
     const char *control_net, *control_image, *control_video, *control_strength, *control_first, *control_last,
@@ -119,6 +119,7 @@ static const option_entry option_table[] = {
     {"--clip-l", NULL, "--llm|--qwen2vl|--text-encoder", TEXT(clip_l), TOLD_HERE, "CLIP-L"},
     {"--clip-g", NULL, "--text-encoder-2", TEXT(clip_g), TOLD_HERE, "CLIP-G"},
     {"--t5", NULL, "--t5xxl", TEXT(t5), TOLD_HERE, "T5"},
+    {"--clip-vision", NULL, "--image-encoder", TEXT(clip_vision), TOLD_HERE, "CLIP vision"},
     {"--vae", NULL, NULL, TEXT(vae), TOLD_HERE, "VAE"},
     {"--taesd", NULL, "--tae", TEXT(taesd), TOLD_HERE, "TAESD"},
     {"--tokenizer", NULL, NULL, TEXT(tokenizer), TOLD_HERE, "Tokenizer"},
@@ -249,6 +250,7 @@ static const char more_help_text[] =
     "      --high-noise-diffusion-model PATH  the first expert of Wan 2.2 A14B; the\n"
     "                              second one is --diffusion-model\n"
     "      --uncond-diffusion-model PATH  the transformer by which Ideogram 4 guides\n"
+    "      --clip-vision PATH      the image encoder of models that move a picture\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
     "      --end-img FILE          the last frame of a clip, beside --init-img\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
@@ -589,6 +591,7 @@ static const char *const member_words[][2] = {
     {"; it must be NULL", "; leave it out"},
     {"^preview wants ", "--preview wants "},
     {"add its file as a component with the role DIT_ROLE_TAE", "name its file with --taesd"},
+    {"add the component (image_encoder, DIT_ROLE_IMAGE_ENCODER)", "name its file with --clip-vision"},
     {"take DIT_PREVIEW_TAE or DIT_PREVIEW_VAE", "take tae or vae in place of proj"},
     {"^cache \"", "--cache \""},
     {"^cache: ", "--cache: "},

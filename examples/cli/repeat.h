@@ -49,6 +49,7 @@ static char *parameters_text(const app *a, uint32_t i) {
                                         "--clip-l",
                                         "--clip-g",
                                         "--t5",
+                                        "--clip-vision",
                                         "--vae",
                                         "--taesd",
                                         "--tokenizer",
@@ -128,16 +129,26 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
 
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[] = {"--model",        "--diffusion-model",
-                                        "--clip-l",       "--clip-g",
-                                        "--t5",           "--vae",
-                                        "--taesd",        "--tokenizer",
-                                        "--mask",         "--init-img",
-                                        "--noise",        "--init-video",
-                                        "--conditioning", "--control-image",
-                                        "--control-net",  "--high-noise-diffusion-model",
-                                        "--end-img",      "--uncond-diffusion-model",
-                                        "--control-video"}; /* hashes below know their places */
+    static const char *const files[] = {"--model",
+                                        "--diffusion-model",
+                                        "--clip-l",
+                                        "--clip-g",
+                                        "--t5",
+                                        "--vae",
+                                        "--taesd",
+                                        "--tokenizer",
+                                        "--mask",
+                                        "--init-img",
+                                        "--noise",
+                                        "--init-video",
+                                        "--conditioning",
+                                        "--control-image",
+                                        "--control-net",
+                                        "--high-noise-diffusion-model",
+                                        "--end-img",
+                                        "--uncond-diffusion-model",
+                                        "--control-video",
+                                        "--clip-vision"}; /* hashes below know their places */
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;

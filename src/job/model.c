@@ -143,6 +143,15 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
+/* The whole pipeline tells more of the transformer, by which text encoders are placed and an image encoder loaded. */
+static void diti_model_settle(dit_model *model, const dit_model_desc *desc) {
+    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+    uint32_t i;
+    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
+    for (i = 0; traits && traits->see && i < desc->component_count; i++)
+        if (desc->components[i].role == DIT_ROLE_IMAGE_ENCODER) traits->see(traits);
+}
+
 /* Control nets are evaluated with the transformer, and streamed as it is. */
 static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                           dit_error *err) {
@@ -576,6 +585,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_second(model, desc, err);
+    if (result == DIT_OK) diti_model_settle(model, desc);
     if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
@@ -758,28 +768,22 @@ static void diti_model_tell_unused_types(const dit_model *model, const dit_model
                      desc->types[i].tensors);
 }
 
-/* The whole pipeline tells more of the transformer; text encoders are placed by that. */
-static void diti_model_settle(dit_model *model) {
-    diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-    if (traits && traits->settle) traits->settle(traits, model->index, model->scheduler);
-}
-
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
     DITI_TRY(diti_loras_open(model, desc, err));
     DITI_TRY(diti_model_read_index(model, desc, err));
     DITI_TRY(diti_model_read_guider(model, desc, err));
+    DITI_TRY(diti_model_load_scheduler(model, desc, err));
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);
         if (result != DIT_OK) return result;
     }
-    result = diti_model_load_scheduler(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
+    result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_second, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
-    if (result == DIT_OK) diti_model_settle(model);
+    if (result == DIT_OK) diti_model_settle(model, desc);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);

@@ -395,8 +395,10 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
                          path ? path : number,
                          component->role == DIT_ROLE_T5          ? "no T5 text encoder"
                          : component->role == DIT_ROLE_TOKENIZER ? "no tokenizer of one of its text encoders"
-                                                                 : "neither a transformer, an autoencoder, one of its "
-                                                                   "text encoders nor a tokenizer of these");
+                         : component->role == DIT_ROLE_IMAGE_ENCODER
+                             ? "an image encoder serves models that read the picture which they move"
+                             : "neither a transformer, an autoencoder, one of its "
+                               "text encoders nor a tokenizer of these");
     }
     return DIT_OK;
 }

@@ -24,6 +24,7 @@ typedef struct diti_hunyuanvideo15_config {
     uint32_t target; /* pixels along the side of a square as large as the frames; 0: unknown */
     bool flow;       /* MeanFlow: the timestep of the next step is an input, too; the published model takes 8 steps */
     bool moves;      /* a picture; its tensors are those of a model that makes clips of texts */
+    bool told;       /* config.json says which of both it does */
 } diti_hunyuanvideo15_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -144,6 +145,7 @@ static void diti_hunyuanvideo15_read_task(diti_settings *settings, diti_hunyuanv
     config->target = diti_equal(size, "480p") ? 640 : diti_equal(size, "720p") ? 960 : 0;
     if (diti_setting(settings, "target_size")) config->target = diti_setting_size(settings, "target_size", 640, 4096);
     config->moves = diti_equal(task, "i2v");
+    config->told = diti_setting(settings, key) != NULL;
     if (!config->moves && !diti_equal(task, "t2v"))
         diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key,
                              "only models that make clips of texts (t2v) or of a picture (i2v) are supported");
@@ -281,6 +283,7 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     traits->joint = traits->planar = true;
     traits->seen_columns = config->picture;
     traits->settle = diti_hunyuanvideo15_settle;
+    if (!config->told) traits->see = diti_hunyuanvideo15_move;
     if (config->moves) diti_hunyuanvideo15_move(traits);
     if (!config->flow) return;
     traits->default_steps = 8;

@@ -166,6 +166,8 @@ typedef struct diti_model_traits {
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
     /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
+    void (*see)(struct diti_model_traits *traits); /* an image encoder that a caller names makes it one that moves a
+                                                      picture; NULL: it changes nothing */
     const diti_weight *null_text; /* F32 [text_tokens, text_columns], on the device: stands for the absent prompt of
                                      guidance, as many rows of it as the prompt beside it has; NULL: an empty text */
 } diti_model_traits;

@@ -1,6 +1,7 @@
 /* CLIP's encoder of pictures against its formulas in doubles: a whole encoder with made-up weights, under the names of
    transformers 4 and of 5, pictures of bytes and of floats, wide and high, larger and smaller than what it reads; and
-   Wan 2.1 I2V, which reads its tokens, and Wan's models that go from one picture to another. */
+   Wan 2.1 I2V, which reads its tokens, Wan's models that go from one picture to another, and SigLIP's file beside a
+   HunyuanVideo 1.5. */
 /* test-runs: lavapipe sanitize, in test-all swiftshader */
 #include "library.h"
 #include "files.h"
@@ -20,7 +21,8 @@ enum {
 
 /* --- an encoder with made-up weights, as a folder --- */
 
-static void vision_file(real_file *file, uint32_t d, uint32_t side, uint32_t patch, uint32_t layers) {
+/* siglip: SigLIP's, which has no token for the whole; else CLIP's. */
+static void vision_file(real_file *file, uint32_t d, uint32_t side, uint32_t patch, uint32_t layers, bool siglip) {
     static const char *const square[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
                                          "self_attn.out_proj"};
     static const char block[] = "vision_model.encoder.layers.%u";
@@ -30,9 +32,13 @@ static void vision_file(real_file *file, uint32_t d, uint32_t side, uint32_t pat
     file->container = REAL_SAFETENSORS;
     file->type = DIT_TYPE_F32;
     real_tensor_of(file, kernel, 4, 0, 0.3, "vision_model.embeddings.patch_embedding", NULL, 0, ".weight");
-    real_tensor_of(file, whole, 1, 0, 0.3, "vision_model.embeddings.class_embedding", NULL, 0, "");
-    real_rows(file, side * side + 1, d, "vision_model.embeddings.position_embedding.weight");
-    real_named_norm(file, d, true, "vision_model", "pre_layrnorm", 0);
+    real_tensor_of(file, whole, 1, 0, 0.3, "vision_model.embeddings", NULL, 0,
+                   siglip ? ".patch_embedding.bias" : ".class_embedding");
+    real_rows(file, side * side + !siglip, d, "vision_model.embeddings.position_embedding.weight");
+    if (siglip)
+        real_named_layer(file, 3 * d, d, "vision_model", "head.attention.out_proj", 0);
+    else
+        real_named_norm(file, d, true, "vision_model", "pre_layrnorm", 0);
     for (i = 0; i < layers; i++) {
         for (k = 0; k < 4; k++) real_named_layer(file, d, d, block, square[k], i);
         real_named_norm(file, d, true, block, "layer_norm1", i);
@@ -268,7 +274,7 @@ static void test_heads(diti_device *device) {
     bytes whole;
     dit_source source;
     uint32_t i;
-    vision_file(&file, WIDE_D, SIDE, PATCH, 2);
+    vision_file(&file, WIDE_D, SIDE, PATCH, 2, false);
     whole = file_bytes(&file);
     source = memory_source(&whole);
     image.width = image.height = 6, image.rgba = rgba;
@@ -302,7 +308,7 @@ static void test_encoder(diti_device *device, bool bare) {
     bytes whole, other;
     dit_source source, other_source;
     dit_error err = {0};
-    vision_file(&file, D, SIDE, PATCH, LAYERS);
+    vision_file(&file, D, SIDE, PATCH, LAYERS, false);
     whole = file_bytes(&file);
     other = file_bytes(&file);
     if (bare) leave_out(&other, "\"vision_model.");
@@ -371,7 +377,7 @@ static void test_wan(dit_context *context) {
     bytes whole;
     uint32_t i;
     memset(parts, 0, sizeof parts);
-    vision_file(&file, D, 16, PATCH, 2);
+    vision_file(&file, D, 16, PATCH, 2, false);
     whole = file_bytes(&file);
     for (i = 0; i < 2 * WORDS * TEXT; i++)
         text[i / (WORDS * TEXT)][i % (WORDS * TEXT)] = (float)(i * 7 % 11) / 11 - 0.5f;
@@ -490,7 +496,7 @@ static void test_first_and_last(dit_context *context, const dit_image *images, c
     uint32_t i;
     memset(parts, 0, sizeof parts);
     transformer_of_two(&transformer);
-    vision_file(&file, D, 16, PATCH, 2);
+    vision_file(&file, D, 16, PATCH, 2, false);
     whole = file_bytes(&file);
     for (i = 0; i < 2 * WORDS * TEXT; i++)
         text[i / (WORDS * TEXT)][i % (WORDS * TEXT)] = (float)(i * 7 % 11) / 11 - 0.5f;
@@ -587,12 +593,71 @@ static void test_two_pictures(dit_context *context) {
     test_last(context, images);
 }
 
+/* --- HunyuanVideo 1.5 of single files, of which the image encoder tells that it moves a picture --- */
+
+/* Headers of a transformer, in a folder whose config.json says so much, and of SigLIP where it is named. */
+static bool open_single(const char *config, bool sees, uint64_t budget, dit_model_info *info, dit_error *err) {
+    dit_component parts[2];
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    folder transformer = {0};
+    real_file files[2];
+    bytes whole[2];
+    uint32_t i;
+    memset(parts, 0, sizeof parts);
+    memset(info, 0, sizeof *info);
+    memset(files, 0, sizeof files);
+    files[0].type = DIT_TYPE_F16, files[0].original = true;
+    real_hunyuanvideo15(&files[0], 128, 2, 64);
+    vision_file(&files[1], 1152, 27, 14, 2, true);
+    for (i = 0; i < 2; i++) {
+        whole[i] = file_bytes(&files[i]);
+        parts[i].source = memory_source(&whole[i]);
+        real_free(&files[i]);
+    }
+    if (config) {
+        folder_add(&transformer, "diffusion_pytorch_model.safetensors", whole[0]);
+        folder_add_text(&transformer, "config.json", config);
+        parts[0].source = folder_source(&transformer);
+    }
+    parts[0].role = DIT_ROLE_TRANSFORMER, parts[1].role = DIT_ROLE_IMAGE_ENCODER;
+    md.components = parts;
+    md.component_count = 1 + sees;
+    md.weight_budget = budget;
+    md.dry_run = true;
+    if (dit_model_load(NULL, &md, &model, err) == DIT_OK) dit_model_get_info(model, info);
+    dit_model_destroy(model);
+    folder_free(&transformer);
+    if (!config) bytes_free(&whole[0]);
+    bytes_free(&whole[1]);
+    return info->hidden > 0;
+}
+
+static void test_single_files(void) {
+    dit_model_info info, small;
+    dit_error err = {0};
+    CHECK_MESSAGE(open_single(NULL, false, 0, &info, &err) && !info.wants_image && !strcmp(info.variant, "1.5"),
+                  "%s %s", info.variant, err.message);
+    CHECK_MESSAGE(open_single(NULL, true, 0, &info, &err) && info.wants_image && !strcmp(info.variant, "i2v-480p") &&
+                      info.parameters[DIT_ROLE_IMAGE_ENCODER] && !(info.missing & 1u << DIT_ROLE_IMAGE_ENCODER),
+                  "%s %s", info.variant, err.message);
+    CHECK_MESSAGE(open_single(NULL, true, info.weight_bytes / 2, &small, &err) &&
+                      small.weight_bytes <= info.weight_bytes / 2,
+                  "%llu of %llu bytes stay: %s", (unsigned long long)small.weight_bytes,
+                  (unsigned long long)info.weight_bytes, err.message);
+    CHECK_MESSAGE(open_single("{\"rope_theta\": 256.0}", true, 0, &info, &err) && info.wants_image, "%s", err.message);
+    CHECK_MESSAGE(!open_single("{\"task_type\": \"t2v\"}", true, 0, &info, &err) &&
+                      strstr(err.message, "an image encoder serves models that read the picture"),
+                  "%s", err.message);
+}
+
 int main(void) {
     dit_context_desc desc = {0};
     dit_context *context = NULL;
     dit_error err = {0};
     test_vulkan_begin();
     diti_env_init(&env, NULL, NULL, NULL);
+    test_single_files();
     desc.overrides = "rung=base";
     if (CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) {
         test_encoder(context->device, false);

@@ -482,6 +482,8 @@ static const refusal refusals[] = {
     {{"--init_image", "no such picture"}, 3, "--init-img no such picture"},
     {{"--text-encoder-2", "no such file"}, 3, "--clip-g no such file"},
     {{"--tae", "no such file"}, 3, "--taesd no such file"},
+    {{"--clip_vision", "no such file"}, 3, "--clip-vision no such file"},
+    {{"--image-encoder", "no such file"}, 3, "--clip-vision no such file"},
     {{"--cache", "taylorseer"}, 2, "dit: --cache \"taylorseer\" is unknown"},
     {{"-q7"}, 2, "unknown option -q7"},
     {{"blue"}, 2, "quotes"},
@@ -1232,6 +1234,7 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--clip-l",
                                      "--clip-g",
                                      "--t5",
+                                     "--clip-vision",
                                      "--vae",
                                      "--taesd",
                                      "--tokenizer",
@@ -2337,6 +2340,19 @@ static void test_unconditional(void) {
     CHECK(same_pixels(in_work(made[0]), in_work(made[1])) && !same_pixels(in_work(made[0]), in_work(made[2])));
 }
 
+#define SEES "tests/fixtures/pipe_hunyuanvideo15"
+
+/* Models that read the picture which they move have an image encoder, which may be a file of its own. */
+static void test_image_encoder(void) {
+    outcome o = RUN("--diffusion-model", "tests/fixtures/wan21_i2v", "--t5", "tests/fixtures/umt5_encoder",
+                    "--tokenizer", EXPERTS "/tokenizer", "--vae", EXPERTS "/vae", "-p", "x", "-i", "models/strip.png");
+    CHECK(one_line_saying(&o, 3, "it has no image encoder; add it with --clip-vision FILE"));
+    o = RUN("-m", SEES, "-p", "x", "-i", "models/strip.png");
+    CHECK(one_line_saying(&o, 2, "(one that does and is a single file wants --clip-vision FILE, too)"));
+    o = RUN("-m", SEES, "--clip-vision", SEES "/image_encoder", "-p", "x", "-i", "models/strip.png");
+    CHECK(one_line_saying(&o, 3, "an image encoder serves models that read the picture which they move"));
+}
+
 /* Parts of a model may lie elsewhere; one sentence names each part that is missing. */
 static void test_parts(void) {
     static char flux[] = "tests/fixtures/gguf_flux_sdcpp/model.gguf", clip[] = "tests/fixtures/clip_l_proj",
@@ -2367,6 +2383,7 @@ static void test_parts(void) {
     CHECK(one_line_saying(&o, 3, "no autoencoder; add it with --vae FILE"));
     test_experts();
     test_unconditional();
+    test_image_encoder();
     o = RUN("-m", MODEL, "--vae", "tests/fixtures/nothing", "-p", "x");
     CHECK(one_line_saying(&o, 3, "--vae tests/fixtures/nothing: No such file"));
     o = RUN("-m", MODEL, "--t5", clip, "-p", "x");
