@@ -501,8 +501,12 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 /* Autoencoders of two families may differ in nothing but weights and the scale that their config.json states
    (docs/models.md 4.1). */
 static dit_result diti_model_check_scale(const dit_model *model, dit_error *err) {
+    const char *title = model->vae ? diti_vae_get_traits(model->vae)->title : NULL;
     float scale = model->vae ? diti_vae_get_traits(model->vae)->scale : 0;
     const char *other = model->vae ? diti_families_foreign(model->transformer, scale) : NULL;
+    if (title && !diti_equal(title, model->transformer->family->title))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the VAE is that of %s; a model of family %s wants its own",
+                         title, model->transformer->traits.family);
     if (!other) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "the VAE is that of %s (scaling_factor %.4f); a model of family %s wants its own", other,

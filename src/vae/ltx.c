@@ -336,12 +336,11 @@ static void diti_ltx_vae_find_adds(diti_ltx_vae_half *half, diti_settings *setti
                              "not a list of true or false for each level of the decoder in the file");
 }
 
-/* LTX-2's decoder has three levels, each of which halves the channels, and no timestep; LTX-2.3's has four. */
-static bool diti_ltx_vae_is_second(diti_loader *loader, const struct diti_ltx_vae *own) {
+/* LTX-2's decoders have no timestep and halve the channels in their first level, which LTX-Video's 0.9.0 does not. */
+static bool diti_ltx_vae_is_second(const diti_vae *vae, diti_loader *loader) {
     uint32_t in = diti_loader_dimension(loader, "decoder.up_blocks.0.upsamplers.0.conv.conv.weight", 1),
              out = diti_loader_dimension(loader, "decoder.up_blocks.0.resnets.0.conv1.conv.weight", 1);
-    return own->decoder.level_count == 4 && in == 2 * out &&
-           !diti_loader_find(loader, "decoder.timestep_scale_multiplier");
+    return !vae->traits.timed && in == 2 * out;
 }
 
 static bool diti_ltx_vae_mirrors(const struct diti_ltx_vae *own, diti_settings *settings, bool otherwise) {
@@ -360,6 +359,7 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_ltx_vae *own = (struct diti_ltx_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
     double scaling = diti_setting_number(&settings, "scaling_factor", 1, 1e-6, 1e6);
+    const char *name = diti_json_string(config, "_class_name", "");
     uint32_t i, latent;
     bool second;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
@@ -379,7 +379,10 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     vae->traits.decode_timestep = 0.05f; /* as the models' page tells users to call the pipeline */
     vae->traits.decode_noise = 0.025f;
     own->eps = (float)diti_setting_number(&settings, "resnet_norm_eps", 1e-6, 0, 1);
-    second = diti_ltx_vae_is_second(loader, own);
+    second = diti_ltx_vae_is_second(vae, loader);
+    if (*name || own->decoder.present)
+        vae->traits.title = (*name ? diti_equal(name, "AutoencoderKLLTX2Video") : second) ? "LTX-2" : "LTX-Video";
+    second = second && own->decoder.level_count == 4; /* LTX-2.3's has five */
     diti_ltx_vae_find_adds(&own->decoder, &settings, vae->traits.timed || second);
     vae->timestep_multiplier = 1000;
     diti_vae_read_values(loader, "decoder.timestep_scale_multiplier", &vae->timestep_multiplier, 1);

@@ -24,6 +24,7 @@ typedef struct diti_vae_traits {
        (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
     bool timed;
     float decode_timestep, decode_noise;
+    const char *title; /* the family that it belongs to, where another one's has the same latents; NULL: unknown */
 } diti_vae_traits;
 /* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1, TAEF2, the decoders of
    TAEHV) in diffusers' or its own, whole or one half of it; config NULL: sizes from shapes. */

@@ -181,6 +181,68 @@ static void test_autoencoders(void) {
     }
 }
 
+static void vae_ltx_timed(real_file *file) {
+    vae_ltx2(file);
+    real_vector(file, 1, 0, "decoder.timestep_scale_multiplier", "decoder.timestep_scale_multiplier", 0, "");
+}
+
+typedef struct autoencoder_folder {
+    real_file file;
+    char config[80];
+} autoencoder_folder;
+
+static dit_result open_autoencoder(const char *member, dit_source *out, void *user) {
+    autoencoder_folder *folder = user;
+    memset(out, 0, sizeof *out);
+    if (diti_equal(member, "diffusion_pytorch_model.safetensors")) *out = real_source(&folder->file);
+    if (diti_equal(member, "config.json")) out->data = folder->config, out->size = strlen(folder->config);
+    return out->size ? DIT_OK : DIT_ERROR_IO;
+}
+
+/* LTX-Video and LTX-2 have as many channels in their latents, and each its own autoencoders. */
+static void test_foreign_autoencoders(void) {
+    static const struct {
+        void (*transformer)(real_file *file), (*vae)(real_file *file);
+        const char *class_name, *title;
+    } cases[] = {{published_ltx2, vae_ltx, NULL, "LTX-Video"},
+                 {published_ltx23, vae_ltx_timed, NULL, "LTX-Video"},
+                 {published_ltx2, vae_ltx23, "AutoencoderKLLTXVideo", "LTX-Video"},
+                 {published_ltx_2b, vae_ltx2, NULL, "LTX-2"},
+                 {published_ltx_13b, vae_ltx23, NULL, "LTX-2"},
+                 {published_ltx_2b, vae_ltx, "AutoencoderKLLTX2Video", "LTX-2"},
+                 {published_ltx_13b, vae_ltx_timed, NULL, NULL},
+                 {published_ltx23, vae_ltx2, "AutoencoderKLLTX2Video", NULL}};
+    char told[80];
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        real_file transformer = {0};
+        autoencoder_folder folder = {0};
+        dit_component component = {{0}, DIT_ROLE_VAE, 0, false, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        const char *title = cases[i].title, *name = cases[i].class_name;
+        transformer.type = folder.file.type = DIT_TYPE_BF16;
+        cases[i].transformer(&transformer);
+        cases[i].vae(&folder.file);
+        desc.source = real_source(&transformer);
+        diti_format(folder.config, sizeof folder.config, "{\"_class_name\":\"%s\"}", name ? name : "");
+        component.source.open = open_autoencoder;
+        component.source.user = &folder;
+        if (!name) component.source = real_source(&folder.file);
+        desc.components = &component;
+        desc.component_count = 1;
+        desc.dry_run = true;
+        diti_format(told, sizeof told, "the VAE is that of %s; ", title ? title : "");
+        CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == (title ? DIT_ERROR_UNSUPPORTED_MODEL : DIT_OK) &&
+                          (!title || strstr(err.message, told)),
+                      "case %u: %s", (unsigned)i, err.message);
+        dit_model_destroy(model);
+        real_free(&transformer);
+        real_free(&folder.file);
+    }
+}
+
 /* ---- whole pipelines: in one file, or of one file per part ---- */
 
 #define T5_XXL (4762310656u - 32 * 64) /* without the table of relative positions, which stays on the host */
@@ -1117,6 +1179,7 @@ int main(int argc, char **argv) {
     test_generator();
     test_headers();
     test_autoencoders();
+    test_foreign_autoencoders();
     test_pipelines();
     test_named_encoders();
     test_encoders_of_adapters();
