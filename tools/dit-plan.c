@@ -425,7 +425,8 @@ static void show_costs(const planner *p) {
                 c->memory / 1e9, c->fits ? "" : " does not fit");
         stale |= c->split.degree[DITI_SPLIT_PIPEFUSION] > 1;
     }
-    fputs("    memory: of the denoiser in 16 bits; text encoders and autoencoder come on top\n", p->out);
+    fprintf(p->out, "    memory: of the denoiser%s in 16 bits; text encoders and autoencoder come on top\n",
+            p->request.shape.second_bytes > 0 ? ", both of its transformers," : "");
     if (stale)
         fputs("    pipefusion: keys and values of other patches are a step old, so the result differs slightly\n",
               p->out);

@@ -1,9 +1,15 @@
 /* Which part of the work is whose: the groups in which a share of a job divides it with others. */
 #include "job/job.h"
 
+/* Without what is streamed, which is counted once, with the model. */
+static double diti_job_weight_bytes(const dit_model *model, const diti_transformer *transformer) {
+    const diti_weights *weights = transformer ? &transformer->component.weights : NULL;
+    if (!weights) return 0;
+    return (double)weights->bytes + (weights->streamed && !model->stream ? (double)weights->streamed->bytes : 0);
+}
+
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
     const diti_model_traits *traits = &model->transformer->traits;
-    const diti_weights *weights = &model->transformer->component.weights;
     uint32_t deep = traits->patch_frames ? traits->patch_frames : 1;
     memset(out, 0, sizeof *out);
     out->layers = traits->layers;
@@ -23,11 +29,8 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     }
     out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
     out->guided = request->shape.guided;
-    out->weight_bytes = (double)weights->bytes;
-    if (model->stream)
-        out->weight_bytes += (double)diti_stream_bytes(model->stream);
-    else if (weights->streamed)
-        out->weight_bytes += (double)weights->streamed->bytes;
+    out->weight_bytes = diti_job_weight_bytes(model, model->transformer) + (double)diti_stream_bytes(model->stream);
+    out->second_bytes = diti_job_weight_bytes(model, diti_model_second(model));
 }
 
 /* Stages are folded where blocks leave their results for mirrored ones: a device has the stages s and 2 N - 1 - s of

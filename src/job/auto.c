@@ -22,9 +22,14 @@ static double diti_auto_stream(const diti_device *device) { return 1e15 / (doubl
 
 /* The memory of a device that a share of the transformer may fill; the first one holds the rest of the pipeline. */
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
-    const diti_weights *weights = &model->transformer->component.weights; /* resident ones count as free */
-    double used, own = (double)diti_replicas_bytes(weights->replicas, device);
-    if (device == model->device) own += (double)weights->bytes;
+    const diti_transformer *const all[] = {model->transformer, diti_model_second(model)};
+    double used, own = 0; /* resident ones count as free */
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(all) && all[i]; i++) {
+        const diti_weights *weights = &all[i]->component.weights;
+        own += (double)diti_replicas_bytes(weights->replicas, device);
+        if (device == model->device) own += (double)weights->bytes;
+    }
     diti_lock(&device->lock);
     used = (double)device->memory_used;
     diti_unlock(&device->lock);

@@ -132,15 +132,16 @@ static double diti_cost_run(const diti_cost *c, uint32_t step) {
 
 /* ---- memory and bytes ---- */
 
-/* Weights, sharded those of two blocks more than a part; keys and values that PipeFusion keeps of all rows, 2 n d L / p
- * of its heads; of the device's rows the residual stream, fp32, and q, k, v, o and the feed-forward, fp16; skips, fp32.
+/* Weights of all transformers, sharded those of two blocks more than a part; keys and values that PipeFusion keeps of
+ * all rows, 2 n d L / p of its heads; of the device's rows the residual stream, fp32, and q, k, v, o and the
+ * feed-forward, fp16; skips, fp32.
  */
 static double diti_cost_memory(const diti_cost *c) {
     const diti_split_shape *shape = &c->q->shape;
     double stages = c->p * c->l, rows = c->b * c->n / (c->u * c->r), feed = shape->feed * (shape->gated ? 2.0 : 1.0);
     double kept = c->p > 1 ? 4 * c->b * c->n * c->d / (c->u * c->k) * c->layers / c->p : 0;
-    double weights = shape->weight_bytes / (stages * c->k);
-    if (c->split->shard) weights = shape->weight_bytes * (1.0 / diti_split_ranks(c->split) + 2 / c->layers);
+    double weights = (shape->weight_bytes + shape->second_bytes) / (stages * c->k);
+    if (c->split->shard) weights *= 1.0 / diti_split_ranks(c->split) + 2 / c->layers;
     return weights + kept + rows * (4 * c->d + 2 * (4 * c->d + feed) / c->o + 4 * c->d * shape->skips / stages);
 }
 

@@ -39,6 +39,7 @@ typedef struct diti_split_shape { /* a denoiser at one size of picture */
     /* A clip whose attention is within frames and within positions by turns: a layer is one of each. */
     uint32_t frames;       /* frames of rows; 0: all rows attend each other */
     uint32_t feeds, texts; /* feed-forwards and attentions to the text of such a layer */
+    double second_bytes;   /* bytes of the weights of a second transformer; 0: there is none */
 } diti_split_shape;
 
 typedef struct diti_split_rates {  /* bytes per second and device that arrive while all devices send so */

@@ -478,6 +478,26 @@ static void test_shard(const diti_split_request *q) {
     CHECK(equal(other.exchange - one.exchange, bytes * 0.75 / 1e8 - one.compute));
 }
 
+/* A second transformer is in memory with the first, cut as that is, and no step sends its weights with those. */
+static void test_second(void) {
+    static const char *const splits[] = {"cfg2,ulysses2", "tensor2,ulysses2", "layers4"};
+    measured m = {"wan22-a14b", "L40", NULL, 4, 60, 40, 0, NULL, 0, "", 0};
+    diti_split_request two = request_of(&m), one = two;
+    CHECK(two.shape.second_bytes > 28e9 && find_model("ideogram-4")->shape.second_bytes > 18e9);
+    one.shape.second_bytes = 0;
+    for (size_t i = 0; i <= DITI_COUNT(splits); i++) { /* the first one also sharded */
+        diti_split split = split_of(splits[i % DITI_COUNT(splits)]);
+        diti_split_cost a, b;
+        double part = 1.0 / (split.degree[DITI_SPLIT_TENSOR] * split.degree[DITI_SPLIT_LAYERS]);
+        split.shard = i == DITI_COUNT(splits);
+        if (split.shard) part = 0.25 + 2.0 / two.shape.layers;
+        diti_split_predict(&one, &split, &a);
+        diti_split_predict(&two, &split, &b);
+        CHECK(equal(b.memory - a.memory, two.shape.second_bytes * part));
+        CHECK(equal(b.sent, a.sent) && equal(b.seconds, a.seconds));
+    }
+}
+
 /* Matrices as a grid of A x B: the closed form that tests/split/split_tensor.c counts the bytes of a run by. */
 static void test_grid(void) {
     static const uint32_t grids[][2] = {{4, 1}, {2, 2}, {1, 4}, {4, 4}, {2, 8}};
@@ -522,6 +542,7 @@ static void test_memory(void) {
     }
     CHECK(fitting > 0 && fitting < count && sharded > 0);
     test_shard(&q);
+    test_second();
     diti_split_predict(&q, &pipe, &kept);
     q.shape.layers *= 2; /* the weights stay, what is kept of keys and values doubles */
     diti_split_predict(&q, &pipe, &none);
@@ -1190,6 +1211,9 @@ static void compare_shape(const known_model *model, const diti_split_shape *job)
     SAME(gated), SAME(guided), SAME(frames), SAME(feeds), SAME(texts);
     if (!kept) SAME(joint);
 #undef SAME
+    CHECK_MESSAGE((known->second_bytes > 0) == (job->second_bytes > 0) || diti_equal(model->name, "wan22-a14b"),
+                  "%s: %g bytes of a second transformer, of a job %g", model->name, known->second_bytes,
+                  job->second_bytes);
     CHECK_MESSAGE(known->text <= job->text, "%s: text of %u, of a job %u", model->name, known->text, job->text);
 }
 
@@ -1268,8 +1292,8 @@ static void test_family(const family *f) {
 
 /* make test: one of each kind; the others are in full sweeps. */
 static void test_families(void) {
-    static const char *const few[] = {"dit-xl-2",       "krea-2",     "anima",  "sana-1600m",
-                                      "lumina-image-2", "wan21-1.3b", "latte-1"};
+    static const char *const few[] = {"dit-xl-2",       "krea-2",     "anima",   "sana-1600m",
+                                      "lumina-image-2", "wan21-1.3b", "latte-1", "ideogram-4"};
     const char *all = getenv("DIT_TEST_ALL");
     for (size_t i = 0; i < DITI_COUNT(families); i++) {
         bool chosen = all && *all == '1';
