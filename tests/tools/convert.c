@@ -726,6 +726,7 @@ static void narrow_lumina2(real_file *file) { real_lumina2(file, 32, 16, 16, 32,
 static void narrow_zimage(real_file *file) { real_zimage(file, 128, 2, 2); }
 static void narrow_qwenimage(real_file *file) { real_qwenimage(file, 128, 2); }
 static void narrow_ltx(real_file *file) { real_ltx(file, 32, 2); }
+static void narrow_ltx2(real_file *file) { real_ltx2(file, true, 4, 2); }
 static void narrow_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 128, 2, 2); }
 static void narrow_hunyuanvideo15(real_file *file) { real_hunyuanvideo15(file, 128, 2, 64); }
 static void narrow_pixart(real_file *file) { real_pixart(file, 32, 28, 8, 8, false); } /* as many tables as LTX has */
@@ -770,6 +771,9 @@ static void test_architecture(const diti_env *env) {
                 {NULL, narrow_qwenimage, true, NULL, "qwen_image", NULL},
                 {NULL, narrow_ltx, true, NULL, "ltxv", "transformer_blocks.1.scale_shift_table"},
                 {NULL, narrow_ltx, false, NULL, "dit", NULL},
+                {NULL, narrow_ltx2, true, NULL, "ltxv", "transformer_blocks.1.audio_prompt_scale_shift_table"},
+                {NULL, narrow_ltx2, true, prefix, "ltxv",
+                 "model.diffusion_model.transformer_blocks.1.scale_shift_table_a2v_ca_video"},
                 {NULL, narrow_pixart, false, NULL, "dit", NULL},
                 {NULL, narrow_hunyuanvideo, true, NULL, "hyvid", NULL},
                 {NULL, narrow_hunyuanvideo, false, NULL, "dit", NULL},

@@ -61,7 +61,7 @@ static const char *blocks_of(const converter *convert, const out_tensor *tensor)
 typedef struct known_architecture {
     const char *name;
     const char *tensors[3]; /* the file has all of them */
-    const char *parameters; /* names end so whose values that program wants as F32; NULL: none */
+    const char *parameters; /* names have this whose values that program wants as F32; NULL: none */
 } known_architecture;
 
 static bool has_tensor(const converter *convert, const char *wanted) {
@@ -105,7 +105,7 @@ static void widen_parameters(converter *convert) {
     for (size_t i = 0; i < convert->tensor_count && known && known->parameters; i++) {
         out_tensor *tensor = &convert->tensors[i];
         if (tensor->is_made || (tensor->type != DIT_TYPE_BF16 && tensor->type != DIT_TYPE_F16) ||
-            !diti_ends_with(tensor->name, known->parameters))
+            !strstr(tensor->name, known->parameters))
             continue;
         tensor->type = DIT_TYPE_F32;
         tensor->size = diti_stored_tensor_elements(tensor->stored) * 4;
