@@ -452,6 +452,7 @@ static int complain_missing(const app *a) {
     if (text >= 0 && !strstr(what, "LLaMA")) flag = flags[text];
     if (text >= 0 && strstr(what, "T5")) flag = flags[2];
     if (text >= 0 && (strstr(what, "Qwen") || strstr(what, "Gemma") || strstr(what, "Mistral"))) flag = flags[3];
+    if (text >= 0 && strstr(what, "connectors")) flag = "--embeddings-connectors";
     if (role >= DIT_ROLE_TOKENIZER_1 && role <= DIT_ROLE_TOKENIZER_3) flag = "--tokenizer FOLDER";
     return complain(EXIT_INPUT, "--model %s: it has no %s%s; add it with %s%s", a->model_path, what,
                     text >= 0 ? " text encoder" : "", flag, text >= 0 && strncmp(flag, "--model", 7) ? " FILE" : "");

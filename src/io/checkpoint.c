@@ -358,12 +358,48 @@ DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const d
     return diti_checkpoint_create(env, file, &siblings, out, err);
 }
 
+DIT_INTERNAL dit_result diti_checkpoint_join(const diti_checkpoint *first, const diti_checkpoint *second,
+                                             diti_checkpoint **out, dit_error *err) {
+    const diti_env *env = &first->env;
+    diti_checkpoint *all = (diti_checkpoint *)diti_alloc_zero(env, sizeof *all);
+    dit_result result;
+    size_t i;
+    *out = NULL;
+    if (!all) return diti_no_memory(diti_checkpoint_name(first), err);
+    all->env = *env;
+    all->joined = true;
+    all->file_count = first->file_count + second->file_count;
+    all->files = (diti_file **)diti_alloc_array(env, all->file_count, sizeof *all->files);
+    all->tensors =
+        (diti_stored_tensor *)diti_alloc_array(env, first->tensor_count + second->tensor_count, sizeof *all->tensors);
+    result = all->files && all->tensors ? DIT_OK : diti_no_memory(diti_checkpoint_name(first), err);
+    if (result == DIT_OK) {
+        memcpy((void *)all->files, (void *)first->files, first->file_count * sizeof *all->files);
+        memcpy((void *)(all->files + first->file_count), (void *)second->files,
+               second->file_count * sizeof *all->files);
+        memcpy(all->tensors, first->tensors, first->tensor_count * sizeof *all->tensors);
+        all->tensor_count = first->tensor_count;
+        for (i = 0; i < second->tensor_count; i++) {
+            if (diti_checkpoint_find(first, second->tensors[i].name)) continue;
+            all->tensors[all->tensor_count] = second->tensors[i];
+            all->tensors[all->tensor_count++].file += (uint32_t)first->file_count;
+        }
+        result = diti_name_build(env, &all->index, all->tensors, sizeof *all->tensors, all->tensor_count,
+                                 diti_checkpoint_name(first), "tensor", err);
+    }
+    if (result == DIT_OK)
+        *out = all;
+    else
+        diti_checkpoint_close(all);
+    return result;
+}
+
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
     diti_env env;
     size_t i;
     if (!checkpoint) return;
     env = checkpoint->env;
-    for (i = 0; i < checkpoint->file_count; i++) diti_file_close(checkpoint->files[i]);
+    for (i = 0; i < checkpoint->file_count && !checkpoint->joined; i++) diti_file_close(checkpoint->files[i]);
     diti_checkpoint_free_kept(checkpoint);
     diti_metadata_free(&env, &checkpoint->metadata);
     diti_free(&env, (void *)checkpoint->files);

@@ -74,6 +74,9 @@ DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_sour
 /* Opens a member of a folder likewise; DIT_OK with *out = NULL when it does not exist. */
 DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
                                                     diti_checkpoint **out, dit_error *err);
+/* The tensors of both, which must outlive it; of a name that both have, the first one's. */
+DIT_INTERNAL dit_result diti_checkpoint_join(const diti_checkpoint *first, const diti_checkpoint *second,
+                                             diti_checkpoint **out, dit_error *err);
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);             /* NULL is fine */
 DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* first file's name, for messages */
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
@@ -310,6 +313,7 @@ struct diti_checkpoint {
     diti_metadata metadata; /* metadata of the first file */
     uint64_t absent;        /* see diti_checkpoint_absent */
     void *chunks;           /* memory of names and metadata, freed with the checkpoint */
+    bool joined;            /* files are other checkpoints' */
 };
 
 /* A type as a file names it, with the bytes that it takes, whether dit.h reads it or not. */

@@ -97,6 +97,7 @@ struct dit_model {
     diti_device *device;                             /* NULL after a dry run */
     dit_context *context;                            /* NULL after a dry run */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
+    diti_checkpoint *joined;                         /* tensors of two packages; NULL: none are joined */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in the package */
     uint64_t types_used;                             /* bits of dit_model_desc.types that decide about a weight */
     diti_transformer *transformer;
@@ -604,6 +605,10 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err);
 /* Components that nothing was found in are mistakes. */
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* Connectors of LTX-2.3 are in the transformer's file, and what stands in front of them may be a file of its own: part
+   becomes both. */
+DIT_INTERNAL dit_result diti_model_join_connectors(dit_model *model, const dit_model_desc *desc, diti_model_part *part,
+                                                   dit_error *err);
 /* The part that component `index` alone is. */
 DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                                     const diti_model_want *want, diti_model_part *part, dit_error *err);

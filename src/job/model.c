@@ -226,6 +226,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && want.kind == DITI_ENCODER_CONNECTORS)
+        result = diti_model_join_connectors(model, desc, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
         part.checkpoint = NULL;
     encoder->checkpoint = result >= 0 ? part.checkpoint : NULL;
@@ -561,6 +563,8 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 
 static void diti_model_close_packages(dit_model *model) {
     uint32_t i;
+    diti_checkpoint_close(model->joined);
+    model->joined = NULL;
     for (i = 0; i < DITI_COUNT(model->packages); i++) {
         diti_package_close(model->packages[i]);
         model->packages[i] = NULL;

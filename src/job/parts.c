@@ -44,7 +44,9 @@ static bool diti_role_is_tokenizer(dit_role role) {
 static bool diti_model_may_hold(const diti_model_search *search, dit_role role) {
     const bool t5 = role == DIT_ROLE_T5 && (search->kind == DITI_ENCODER_T5 || search->kind == DITI_ENCODER_BYT5 ||
                                             search->kind == DITI_ENCODER_NONE);
-    if (search->pass) return role == DIT_ROLE_NONE || (t5 && diti_role_is_tokenizer(search->role));
+    if (search->pass)
+        return role == DIT_ROLE_NONE || (t5 && diti_role_is_tokenizer(search->role)) ||
+               (role == DIT_ROLE_TRANSFORMER && search->kind == DITI_ENCODER_CONNECTORS);
     return role == search->role || (t5 && diti_role_is_text(search->role)) ||
            (role == DIT_ROLE_TOKENIZER && diti_role_is_tokenizer(search->role));
 }
@@ -137,6 +139,19 @@ static diti_encoder_kind diti_encoder_decoder_kind(const diti_checkpoint *checkp
     return normed ? DITI_ENCODER_QWEN3 : DITI_ENCODER_LLAMA;
 }
 
+/* Halves of LTX-2's connectors: what makes one vector of all states, and the transformers behind that. */
+static bool diti_part_connects(const diti_checkpoint *checkpoint, const char *prefix, bool front) {
+    static const char *const names[2][4] = {
+        {"video_connector.learnable_registers", "video_embeddings_connector.learnable_registers",
+         "model.diffusion_model.video_embeddings_connector.learnable_registers", NULL},
+        {"text_proj_in.weight", "video_text_proj_in.weight", "text_embedding_projection.aggregate_embed.weight",
+         "text_embedding_projection.video_aggregate_embed.weight"}};
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(names[0]) && names[front][i]; i++)
+        if (diti_part_has(checkpoint, prefix, names[front][i])) return true;
+    return false;
+}
+
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
     if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
         diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight") ||
@@ -147,9 +162,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
     if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;
-    if (diti_part_has(checkpoint, prefix, "video_connector.learnable_registers") ||
-        diti_part_has(checkpoint, prefix, "video_embeddings_connector.learnable_registers") ||
-        diti_part_has(checkpoint, prefix, "model.diffusion_model.video_embeddings_connector.learnable_registers"))
+    if (diti_part_connects(checkpoint, prefix, false) && diti_part_connects(checkpoint, prefix, true))
         return DITI_ENCODER_CONNECTORS;
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
@@ -286,6 +299,19 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
         if (part->checkpoint) model->used[index] = true;
     }
     return result;
+}
+
+DIT_INTERNAL dit_result diti_model_join_connectors(dit_model *model, const dit_model_desc *desc, diti_model_part *part,
+                                                   dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_TRANSFORMER, "transformer", DITI_ENCODER_NONE};
+    diti_model_part other;
+    if (!part->checkpoint || diti_part_connects(part->checkpoint, part->prefix, false)) return DIT_OK;
+    DITI_TRY(diti_model_locate(model, desc, &want, &other, err));
+    diti_json_free(&model->env, other.config);
+    if (!other.checkpoint || !diti_part_connects(other.checkpoint, "", false)) return DIT_OK;
+    DITI_TRY(diti_checkpoint_join(part->checkpoint, other.checkpoint, &model->joined, err));
+    part->checkpoint = model->joined;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,

@@ -209,6 +209,12 @@ static dit_result diti_connectors_read(diti_component *component, diti_loader *l
     }
     DITI_TRY(settings.result);
     if (good && own->states && all == own->states * own->columns && own->states <= DITI_TAPS_ALL) return DIT_OK;
+    if (!all || !own->each[0].width || !own->each[1].width)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: LTX-2's connectors without %s, which neither this file nor the transformer's has",
+                         diti_checkpoint_name(loader->checkpoint),
+                         all ? "their blocks (video_embeddings_connector, audio_embeddings_connector)"
+                             : "what reads the text encoder (text_embedding_projection)");
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: connectors of %u and %u blocks in widths of %u and %u for %u channels of a text encoder are "
                      "out of range",
@@ -562,7 +568,8 @@ static dit_result diti_connectors_load(diti_device *device, const diti_env *env,
     dit_result result;
     if (diti_component_has(&from, "model.diffusion_model.video_embeddings_connector.learnable_registers"))
         from.keys = diti_connector_names[0];
-    else if (diti_component_has(&from, "video_embeddings_connector.learnable_registers"))
+    else if (!diti_component_has(&from, "text_proj_in.weight") &&
+             !diti_component_has(&from, "video_text_proj_in.weight"))
         from.keys = diti_connector_names[1];
     result = diti_component_load(&kind, &from, &component, err);
     *out = component;

@@ -629,6 +629,41 @@ static dit_result open_all(folder *all, const char *member, dit_error *err) {
     return result;
 }
 
+/* Tensors of two files, of which a name that both have is the first one's; the files outlive what joins them. */
+static void test_join(void) {
+    bytes files[2] = {safetensors_bytes("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                                        "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+                                        8),
+                      safetensors_bytes("{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                                        "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+                                        8)};
+    static const char *const names[] = {"a", "b", "c"};
+    static const float values[2][2] = {{1, 2}, {3, 4}}, wanted[] = {1, 2, 4};
+    diti_checkpoint *parts[2] = {NULL, NULL}, *joined = NULL;
+    dit_error err = {0};
+    float value = 0;
+    uint32_t i, round;
+    for (i = 0; i < 2; i++) {
+        dit_source source = memory_source(&files[i]);
+        memcpy(files[i].data + files[i].size - sizeof values[i], values[i], sizeof values[i]);
+        CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &parts[i], &err) == DIT_OK, "%s", err.message);
+    }
+    for (round = 0; round < 2 && parts[0] && parts[1]; round++) {
+        CHECK_MESSAGE(diti_checkpoint_join(parts[0], parts[1], &joined, &err) == DIT_OK, "%s", err.message);
+        CHECK(joined && diti_checkpoint_count(joined) == 3 && !diti_checkpoint_text(joined, "format"));
+        for (i = 0; joined && i < 3; i++) {
+            const diti_stored_tensor *tensor = diti_checkpoint_find(joined, names[i]);
+            CHECK(tensor && diti_checkpoint_read(joined, tensor, 0, &value, sizeof value, &err) == DIT_OK &&
+                  value == wanted[i]);
+        }
+        diti_checkpoint_close(joined);
+    }
+    for (i = 0; i < 2; i++) {
+        diti_checkpoint_close(parts[i]);
+        bytes_free(&files[i]);
+    }
+}
+
 static void test_no_memory(void) {
     folder all = {0};
     dit_result result = DIT_ERROR_OUT_OF_HOST_MEMORY;
@@ -723,6 +758,7 @@ int main(int argc, char **argv) {
     test_path_package();
     test_bundle();
     test_single_file();
+    test_join();
     test_no_memory();
     if (getenv("DIT_TEST_ALL") && strcmp(getenv("DIT_TEST_ALL"), "1") == 0) walk("tests/fixtures");
     CHECK(memory.alive == 0);

@@ -240,6 +240,97 @@ static void test_foreign_autoencoders(void) {
     }
 }
 
+/* Connectors of LTX-2.3 for that transformer: blocks of one layer, and what stands in front of them. */
+static void small_connectors(real_file *file, uint64_t unit) {
+    static const char *const layers[] = {"to_q", "to_k", "to_v", "to_out.0", "to_gate_logits"};
+    uint32_t s, k;
+    for (s = 0; s < 2; s++) {
+        const uint64_t width = s ? 16 * unit : 32 * unit;
+        const char *block = s ? "audio_embeddings_connector.transformer_1d_blocks.0"
+                              : "video_embeddings_connector.transformer_1d_blocks.0";
+        for (k = 0; k < 5; k++) {
+            char name[40];
+            diti_format(name, sizeof name, "attn1.%s", layers[k]);
+            real_named_layer(file, k == 4 ? 4 : width, width, block, name, 0);
+        }
+        real_named_norm(file, width, false, block, "attn1.q_norm", 0);
+        real_named_norm(file, width, false, block, "attn1.k_norm", 0);
+        real_named_layer(file, 4 * width, width, block, "ff.net.0.proj", 0);
+        real_named_layer(file, width, 4 * width, block, "ff.net.2", 0);
+        real_rows(file, 8, width,
+                  s ? "audio_embeddings_connector.learnable_registers"
+                    : "video_embeddings_connector.learnable_registers");
+    }
+}
+static void small_projection(real_file *file, uint64_t unit) {
+    real_named_layer(file, 32 * unit, 3840 * 2, "text_embedding_projection", "video_aggregate_embed", 0);
+    real_named_layer(file, 16 * unit, 3840 * 2, "text_embedding_projection", "audio_aggregate_embed", 0);
+}
+
+/* Connectors of LTX-2.3 are in the transformer's file, whole or without what stands in front of them, which is a file
+   of its own, or are a file of their own. */
+static void test_connectors(void) {
+    enum { UNIT = 8, IN_FILE = 1, FRONT_IN_FILE = 2, FRONT = 4, BLOCKS = 8 };
+    static const struct {
+        unsigned has;
+        dit_role role; /* of the transformer's file */
+        bool found;
+        const char *refused;
+    } cases[] = {{IN_FILE | FRONT_IN_FILE, DIT_ROLE_NONE, true, NULL},
+                 {IN_FILE | FRONT_IN_FILE, DIT_ROLE_TRANSFORMER, true, NULL},
+                 {IN_FILE | FRONT, DIT_ROLE_NONE, true, NULL},
+                 {IN_FILE | FRONT, DIT_ROLE_TRANSFORMER, true, NULL},
+                 {FRONT | BLOCKS, DIT_ROLE_TRANSFORMER, true, NULL},
+                 {IN_FILE, DIT_ROLE_NONE, false, NULL},
+                 {IN_FILE, DIT_ROLE_TRANSFORMER, false, NULL},
+                 {0, DIT_ROLE_TRANSFORMER, false, NULL},
+                 {FRONT, DIT_ROLE_TRANSFORMER, false, "without their blocks (video_embeddings_connector"},
+                 {BLOCKS, DIT_ROLE_TRANSFORMER, false, "without what reads the text encoder (text_embedding_proj"}};
+    const size_t count = sizeof cases / sizeof *cases;
+    uint64_t parameters = 0;
+    size_t i, k;
+    for (k = 0; k < 2 * count; k++) { /* of safetensors, then of a GGUF */
+        real_file files[2] = {{0}, {0}};
+        dit_component parts[2];
+        dit_model_desc desc = {0};
+        dit_model_info info = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        bool apart;
+        dit_result result;
+        i = k % count;
+        apart = cases[i].role != DIT_ROLE_NONE;
+        memset(parts, 0, sizeof parts);
+        files[0].container = k < count ? REAL_SAFETENSORS : REAL_GGUF;
+        files[0].type = files[1].type = DIT_TYPE_BF16;
+        files[0].original = files[1].original = true;
+        real_ltx2(&files[0], true, UNIT, 1);
+        if (cases[i].has & IN_FILE) small_connectors(&files[0], UNIT);
+        if (cases[i].has & FRONT_IN_FILE) small_projection(&files[0], UNIT);
+        if (cases[i].has & BLOCKS) small_connectors(&files[1], UNIT);
+        if (cases[i].has & FRONT) small_projection(&files[1], UNIT);
+        parts[0].source = real_source(&files[0]), parts[0].role = DIT_ROLE_TRANSFORMER;
+        if (files[1].count) parts[1].source = real_source(&files[1]);
+        parts[1].role = DIT_ROLE_TEXT_2;
+        if (!apart) desc.source = parts[0].source;
+        desc.components = parts + !apart;
+        desc.component_count = apart + (files[1].count > 0);
+        desc.dry_run = true;
+        result = dit_model_load(NULL, &desc, &model, &err);
+        dit_model_get_info(model, &info);
+        if (!parameters) parameters = info.parameters[DIT_ROLE_TEXT_2];
+        CHECK_MESSAGE(cases[i].refused ? result == DIT_ERROR_UNSUPPORTED_MODEL && strstr(err.message, cases[i].refused)
+                                       : result == DIT_OK,
+                      "case %u: %s", (unsigned)i, err.message);
+        CHECK_MESSAGE(info.parameters[DIT_ROLE_TEXT_2] == (cases[i].found ? parameters : 0) && parameters > 1000000,
+                      "case %u: %llu parameters of connectors", (unsigned)i,
+                      (unsigned long long)info.parameters[DIT_ROLE_TEXT_2]);
+        dit_model_destroy(model);
+        real_free(&files[0]);
+        real_free(&files[1]);
+    }
+}
+
 static void small_hunyuanvideo15(real_file *file) { real_hunyuanvideo15(file, 128, 2, 64); }
 static void small_hunyuanvideo15_flow(real_file *file) {
     small_hunyuanvideo15(file);
@@ -1227,6 +1318,7 @@ int main(int argc, char **argv) {
     test_autoencoders();
     test_foreign_autoencoders();
     test_hunyuanvideo15_defaults();
+    test_connectors();
     test_pipelines();
     test_named_encoders();
     test_encoders_of_adapters();

@@ -482,6 +482,8 @@ static const refusal refusals[] = {
     {{"--init_image", "no such picture"}, 3, "--init-img no such picture"},
     {{"--text-encoder-2", "no such file"}, 3, "--clip-g no such file"},
     {{"--tae", "no such file"}, 3, "--taesd no such file"},
+    {{"--embeddings-connectors", "no such file"}, 3, "--clip-g no such file"},
+    {{"--audio-vae", "a.safetensors"}, 2, "clips of LTX-2 are written without their sound"},
     {{"--clip_vision", "no such file"}, 3, "--clip-vision no such file"},
     {{"--image-encoder", "no such file"}, 3, "--clip-vision no such file"},
     {{"--cache", "taylorseer"}, 2, "dit: --cache \"taylorseer\" is unknown"},
