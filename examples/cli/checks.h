@@ -605,6 +605,9 @@ static int check_clip_options(const app *a) {
          a->info.default_frames ? "no clip of this model ends with a picture that is given"
                                 : "this model makes pictures"},
         {"--mask", o->mask, !a->info.default_frames || a->info.takes_control, "clips are not repainted in part"},
+        {"--ref-image", o->references,
+         !a->info.holds_frames || (o->mask_strategy && !o->init_image && !o->end_image && !o->init_video),
+         "this model takes frames from --init-img, --end-img and --init-video"},
         {"--mask-strategy", o->mask_strategy, a->info.holds_frames, "this model takes no frames from others"},
         {"--loop", a->r.loops > 1 ? o->loop : NULL, a->info.holds_frames, "no clip of this model continues another"},
         {"--loop-frames", o->loop_frames, a->info.holds_frames, "no clip of this model continues another"},
@@ -657,6 +660,9 @@ static int check_frames(app *a) {
         return complain(EXIT_USAGE, "--frames %s: this model makes clips of %s frames; the nearest valid value is %u",
                         o->frames, counts, nearest);
     if (!a->info.default_frames) a->r.frames = 0;
+    if (o->end_image && a->r.frames == 1)
+        return complain(EXIT_USAGE, "--end-img %s: a clip of one frame has no other end; ask for more --frames",
+                        o->end_image);
     return EXIT_GOOD;
 }
 

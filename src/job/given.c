@@ -123,7 +123,7 @@ static dit_result diti_given_references(const dit_model *model, const dit_job_de
     if (desc->reference_count > DITI_JOB_MAX_REFERENCES)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "reference_count is %u; at most %u are possible",
                          desc->reference_count, DITI_JOB_MAX_REFERENCES);
-    if (!desc->mask_strategy)
+    if (!desc->mask_strategy || !desc->mask_strategy[0])
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given without mask_strategy, which says what they are for");
     DITI_TRY(diti_job_needs_encoder(model, "references", err));

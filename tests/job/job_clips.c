@@ -887,6 +887,8 @@ static void test_holding(void) {
     desc.references = &reference;
     desc.reference_count = 1;
     check_refused(&desc, "references are given without mask_strategy");
+    desc.mask_strategy = "";
+    check_refused(&desc, "references are given without mask_strategy");
     for (i = 0; i < DITI_COUNT(bad); i++) {
         desc.mask_strategy = bad[i].strategy;
         check_refused(&desc, bad[i].word);

@@ -1656,6 +1656,12 @@ static void test_last_frame(void) {
     o = RUN(QUICK_CLIP, "-i", first, "--end-img", last, "--init-video", (char *)in_work("clip"), "--mask-strategy", "0",
             "-o", again);
     CHECK(one_line_saying(&o, 2, "--end-img and --init-video: "));
+    o = RUN(QUICK_CLIP, "-r", first, "-o", again);
+    CHECK(one_line_saying(&o, 2, "this model takes frames from --init-img, --end-img and --init-video; leave it out"));
+    o = RUN(QUICK_CLIP, "-i", first, "-r", last, "--mask-strategy", "0", "-o", again);
+    CHECK(one_line_saying(&o, 2, "this model takes frames from --init-img, --end-img and --init-video; leave it out"));
+    o = RUN(QUICK_CLIP, "-i", first, "--end-img", last, "--frames", "1", "-o", again);
+    CHECK(one_line_saying(&o, 2, "a clip of one frame has no other end; ask for more --frames"));
 }
 
 #define VACE "--diffusion-model", "tests/fixtures/wan_vace/transformer"
