@@ -310,10 +310,17 @@ static int read_masks(app *a) {
     return code ? code : name_images(&a->r.masks);
 }
 
+/* Whether --init-img is a clip's first frame by the model's own rules for one (init_image), which Open-Sora, v1.0 and
+   on, has not. */
+static bool begins_with_picture(const app *a) {
+    return a->r.start.rgba && !a->r.end.rgba && !a->r.video.count && !a->o.mask_strategy && a->r.loops < 2 &&
+           a->info.variant[0] != 'v';
+}
+
 /* The references of models that hold frames: --init-img, then --init-video or --end-img. */
 static void name_references(app *a) {
     dit_reference *next = a->r.references;
-    if (!a->info.holds_frames || (a->r.video.count && !a->o.mask_strategy)) return;
+    if (!a->info.holds_frames || (a->r.video.count && !a->o.mask_strategy) || begins_with_picture(a)) return;
     if (a->r.start.rgba) next->frames = &a->r.start_images[0], next++->frame_count = 1;
     if (a->r.end.rgba) next->frames = &a->r.start_images[1], next++->frame_count = 1;
     if (a->r.video.count) next->frames = a->r.video.images, next++->frame_count = a->r.video.count;

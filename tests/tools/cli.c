@@ -1664,6 +1664,20 @@ static void test_last_frame(void) {
     CHECK(one_line_saying(&o, 2, "a clip of one frame has no other end; ask for more --frames"));
 }
 
+#define BEGUN                                                                                                          \
+    "-m", "tests/fixtures/pipe_ltx", "-p", "x", "-q", "--steps", "1", "-W", "64", "-H", "32", "--frames", "9", "-i",   \
+        "models/strip.png"
+
+/* LTX-Video begins a clip with a picture by its own rules, not as frames that are held. */
+static void test_begun(void) {
+    outcome o = RUN(BEGUN, "-o", (char *)in_work("begun.apng"));
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(BEGUN, "--mask-strategy", "0", "-o", (char *)in_work("held.apng"));
+    CHECK_MESSAGE(o.code == 0 && !same_pixels(in_work("begun.apng"), in_work("held.apng")), "%s", o.err);
+    o = RUN(BEGUN, "--strength", "0.5", "-o", (char *)in_work("held.apng"));
+    CHECK(one_line_saying(&o, 2, "this model moves a picture as it is; strength must be 0"));
+}
+
 #define VACE "--diffusion-model", "tests/fixtures/wan_vace/transformer"
 #define VACE_RUN VACE, "--t5", EXPERTS "/text_encoder", "--tokenizer", EXPERTS "/tokenizer", "--vae", EXPERTS "/vae"
 #define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
@@ -2626,6 +2640,7 @@ int main(int argc, char **argv) {
     test_clip_noise();
     test_given_frames();
     test_last_frame();
+    test_begun();
     test_followed();
     test_page();
     test_class();
