@@ -98,13 +98,27 @@ static size_t diti_lora_names_find(const diti_lora_names *names, const char *tex
     return low;
 }
 
-/* The entries of a module's name; false: none. */
+/* The entries of a module's name; false: none. ComfyUI calls HunyuanVideo's modules as FLUX's: ends of names there and
+   here. */
 static bool diti_lora_names_of(const diti_lora_names *names, const diti_lora_module *module, size_t *first,
                                size_t *end) {
-    char name[DITI_LORA_NAME];
+    static const char *const ends[][2] = {{"_mod_lin", "_mod_linear"},
+                                          {"_modulation_lin", "_modulation_linear"},
+                                          {"_mlp_0", "_mlp_fc1"},
+                                          {"_mlp_2", "_mlp_fc2"},
+                                          {"_c_embedder_in_layer", "_c_embedder_linear_1"},
+                                          {"_c_embedder_out_layer", "_c_embedder_linear_2"},
+                                          {"_in_layer", "_mlp_0"},
+                                          {"_out_layer", "_mlp_2"}};
+    char name[DITI_LORA_NAME], other[DITI_LORA_NAME];
+    size_t i;
     if (!diti_format(name, sizeof name, "%s", module->name)) return false; /* longer than any of a model */
     diti_lora_underscore(name);
     *first = diti_lora_names_find(names, name, end);
+    for (i = 0; *first == *end && i < DITI_COUNT(ends); i++)
+        if (diti_ends_with(name, ends[i][0]) &&
+            diti_format(other, sizeof other, "%.*s%s", (int)(strlen(name) - strlen(ends[i][0])), name, ends[i][1]))
+            *first = diti_lora_names_find(names, other, end);
     return *first < *end;
 }
 

@@ -866,6 +866,20 @@ static void test_trainers(void) {
          "pipe.dit.blocks.0.ffn.2.lora_B.default.weight", 72, 144}, /* DiffSynth-Studio */
         {"hunyuanvideo", "Hunyuan_video_I2V_lora_double_blocks_0_img_attn_qkv.lora_down.weight",
          "Hunyuan_video_I2V_lora_double_blocks_0_img_attn_qkv.lora_up.weight", 192, 64},
+        {"hunyuanvideo", "diffusion_model.single_blocks.0.modulation.lin.lora_down.weight", /* ComfyUI's names */
+         "diffusion_model.single_blocks.0.modulation.lin.lora_up.weight", 192, 64},
+        {"pipe_hunyuanvideo15/transformer", "diffusion_model.double_blocks.0.img_attn.qkv.lora_down.weight",
+         "diffusion_model.double_blocks.0.img_attn.qkv.lora_up.weight", 96, 32},
+        {"pipe_hunyuanvideo15/transformer", "diffusion_model.double_blocks.1.txt_mlp.0.lora_down.weight",
+         "diffusion_model.double_blocks.1.txt_mlp.0.lora_up.weight", 128, 32},
+        {"pipe_hunyuanvideo15/transformer", "diffusion_model.double_blocks.1.img_mlp.2.lora_A.weight",
+         "diffusion_model.double_blocks.1.img_mlp.2.lora_B.weight", 32, 128},
+        {"pipe_hunyuanvideo15/transformer", "diffusion_model.double_blocks.0.img_mod.lin.lora_A.weight",
+         "diffusion_model.double_blocks.0.img_mod.lin.lora_B.weight", 192, 32},
+        {"pipe_hunyuanvideo15/transformer", "diffusion_model.txt_in.c_embedder.in_layer.lora_A.weight",
+         "diffusion_model.txt_in.c_embedder.in_layer.lora_B.weight", 32, 48},
+        {"pipe_hunyuanvideo15/transformer", "diffusion_model.time_in.out_layer.lora_A.weight",
+         "diffusion_model.time_in.out_layer.lora_B.weight", 32, 32},
         {"lumina2", "lora_unet_layers_0_attention_qkv.lora_down.weight",
          "lora_unet_layers_0_attention_qkv.lora_up.weight", 120, 72}, /* sd-scripts */
         {"pipe_ideogram4/transformer", "conditional_transformer.layers.0.attention.qkv.lora_A.weight",
