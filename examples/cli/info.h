@@ -128,6 +128,11 @@ static void tell_weights(const dit_model_info *info, const weight_table *table) 
         printf("resident: %s, streamed: %s\n", sized(info->weight_bytes), sized(info->streamed_bytes));
 }
 
+/* Clips' sizes and frames are those of the latent times what the autoencoder makes of it. */
+static bool lacks_sizes(const dit_model_info *info) {
+    return info->default_frames && !info->parameters[DIT_ROLE_VAE] && info->missing & 1u << DIT_ROLE_VAE;
+}
+
 static void tell_family(const char *path, const dit_model_info *info) {
     printf("%s: %s%s%s\n", path, info->family[0] ? info->family : "no transformer", info->variant[0] ? " " : "",
            info->variant);
@@ -137,8 +142,9 @@ static void tell_family(const char *path, const dit_model_info *info) {
     printf(", hidden %u, %u heads, patch %u, %u latent channels", info->hidden, info->heads, info->patch,
            info->latent_channels);
     if (info->class_count) printf(", %u classes", info->class_count);
-    printf("\n%ux%u pixels, %u steps, guidance %g%s%s unless told otherwise\n", info->default_width,
-           info->default_height, info->default_steps, (double)info->default_guidance,
+    printf("\n");
+    if (!lacks_sizes(info)) printf("%ux%u pixels, ", info->default_width, info->default_height);
+    printf("%u steps, guidance %g%s%s unless told otherwise\n", info->default_steps, (double)info->default_guidance,
            info->default_sampler[0] ? ", sampler " : "", info->default_sampler);
 }
 

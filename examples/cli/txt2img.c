@@ -217,8 +217,11 @@ static void tell_clips(const app *a) {
     char counts[128];
     if (!a->info.default_frames) return;
     frame_counts(a->headers, counts, sizeof counts);
-    printf("clips of %u frames, %g a second, unless told otherwise; frames possible: %s\n", a->info.default_frames,
-           (double)a->info.default_fps, counts);
+    if (lacks_sizes(&a->info))
+        printf("clips; their sizes and frames are told with the autoencoder\n");
+    else
+        printf("clips of %u frames, %g a second, unless told otherwise; frames possible: %s\n", a->info.default_frames,
+               (double)a->info.default_fps, counts);
     if (a->info.wants_image) printf("a picture is needed: --init-img\n");
     if (a->info.takes_last_image)
         printf("the last frame %s: --end-img\n", a->info.wants_last_image ? "is needed, too" : "may be given, too");
@@ -231,7 +234,8 @@ static void tell_clips(const app *a) {
 static dit_result tell_model(app *a, const dit_model *model, int level) {
     weight_table table = {0};
     dit_job_desc desc;
-    const bool readable = !(a->r.start.rgba || a->r.control.rgba) || !(a->info.missing & 1u << DIT_ROLE_VAE);
+    const bool readable =
+        !lacks_sizes(&a->info) && (!(a->r.start.rgba || a->r.control.rgba) || !(a->info.missing & 1u << DIT_ROLE_VAE));
     dit_result result = read_weights(model, &table, &a->err);
     if (result == DIT_OK) {
         tell_family(a->o.model ? a->o.model : base_name(a->model_path), &a->info);
@@ -240,7 +244,8 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
         tell_missing(&a->info);
     }
     if (result == DIT_OK && level > 1 && a->info.layers && !readable) {
-        printf("memory is told with the autoencoder, which reads the picture that is needed\n");
+        printf("memory is told with the autoencoder, which %s\n",
+               lacks_sizes(&a->info) ? "tells the size of the clip" : "reads the picture that is needed");
     } else if (result == DIT_OK && level > 1 && a->info.layers) {
         dit_tensor noise;
         describe_job(a, 0, &desc, &noise);

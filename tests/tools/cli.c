@@ -2305,6 +2305,11 @@ static void test_info_part(void) {
     CHECK_MESSAGE(o.code == 0 && !o.err[0] && strstr(o.out, "missing: autoencoder") &&
                       strstr(o.out, "\nmemory is told with the autoencoder"),
                   "%s%s", o.err, o.out);
+    o = RUN("--info", "tests/fixtures/pipe_ltx2/transformer"); /* a latent alone has no size in pixels */
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n30 steps, guidance 3, ") &&
+                      strstr(o.out, "clips; their sizes and frames are told with the autoencoder\n") &&
+                      strstr(o.out, "memory is told with the autoencoder, which tells the size of the clip\n"),
+                  "%s%s", o.err, o.out);
     free(file);
     free(config);
 }
