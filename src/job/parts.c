@@ -46,7 +46,8 @@ static bool diti_model_may_hold(const diti_model_search *search, dit_role role) 
                                             search->kind == DITI_ENCODER_NONE);
     if (search->pass)
         return role == DIT_ROLE_NONE || (t5 && diti_role_is_tokenizer(search->role)) ||
-               (role == DIT_ROLE_TRANSFORMER && search->kind == DITI_ENCODER_CONNECTORS);
+               (role == DIT_ROLE_TRANSFORMER &&
+                (search->kind == DITI_ENCODER_CONNECTORS || search->kind == DITI_ENCODER_CONDITIONER));
     return role == search->role || (t5 && diti_role_is_text(search->role)) ||
            (role == DIT_ROLE_TOKENIZER && diti_role_is_tokenizer(search->role));
 }

@@ -331,6 +331,54 @@ static void test_connectors(void) {
     }
 }
 
+/* Anima's file has the conditioner of its text, whether it is the model or the transformer alone. */
+static void test_conditioner(void) {
+    static const dit_role roles[] = {DIT_ROLE_NONE, DIT_ROLE_TRANSFORMER};
+    static const char *const layers[] = {"self_attn.%c_proj.weight", "cross_attn.%c_proj.weight"},
+                             *const norms[] = {"self_attn.q_norm",  "self_attn.k_norm", "cross_attn.q_norm",
+                                               "cross_attn.k_norm", "norm_self_attn",   "norm_cross_attn",
+                                               "norm_mlp"};
+    static const char block[] = "net.llm_adapter.blocks.0";
+    uint64_t parameters[2] = {0, 0};
+    char name[96], part[40];
+    uint32_t i, k;
+    for (i = 0; i < 2; i++) {
+        real_file file = {0};
+        dit_component component = {{0}, DIT_ROLE_TRANSFORMER, 0, false, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model_info info = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        file.type = DIT_TYPE_BF16;
+        file.original = true;
+        published_anima(&file);
+        for (k = 0; k < 8; k++) {
+            diti_format(part, sizeof part, layers[k / 4], "qkvo"[k % 4]);
+            diti_format(name, sizeof name, "%s.%s", block, part);
+            real_rows(&file, 64, 64, name);
+        }
+        for (k = 0; k < 7; k++) real_named_norm(&file, k < 4 ? 16 : 64, false, block, norms[k], 0);
+        real_named_layer(&file, 128, 64, block, "mlp.0", 0);
+        real_named_layer(&file, 64, 128, block, "mlp.2", 0);
+        real_rows(&file, 32, 1024, "net.llm_adapter.embed.weight");
+        real_named_layer(&file, 64, 1024, "net.llm_adapter", "in_proj", 0);
+        real_named_layer(&file, 1024, 64, "net.llm_adapter", "out_proj", 0);
+        real_named_norm(&file, 1024, false, "net.llm_adapter", "norm", 0);
+        component.source = real_source(&file);
+        if (roles[i] == DIT_ROLE_NONE) desc.source = component.source;
+        desc.components = &component;
+        desc.component_count = roles[i] != DIT_ROLE_NONE;
+        desc.dry_run = true;
+        CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message);
+        dit_model_get_info(model, &info);
+        parameters[i] = info.parameters[DIT_ROLE_TEXT_2];
+        dit_model_destroy(model);
+        real_free(&file);
+    }
+    CHECK_MESSAGE(parameters[0] > 50000 && parameters[0] == parameters[1], "%llu and %llu parameters",
+                  (unsigned long long)parameters[0], (unsigned long long)parameters[1]);
+}
+
 static void small_hunyuanvideo15(real_file *file) { real_hunyuanvideo15(file, 128, 2, 64); }
 static void small_hunyuanvideo15_flow(real_file *file) {
     small_hunyuanvideo15(file);
@@ -1319,6 +1367,7 @@ int main(int argc, char **argv) {
     test_foreign_autoencoders();
     test_hunyuanvideo15_defaults();
     test_connectors();
+    test_conditioner();
     test_pipelines();
     test_named_encoders();
     test_encoders_of_adapters();
