@@ -193,14 +193,17 @@ static diti_tensor diti_guidance_skip_divided(diti_share *share, diti_graph *gra
 }
 
 /* Where devices decide what is reused, those of the unconditional branch learn how many steps did from the ones that
-   evaluate a step alone: the first of them tells the job's status. */
-static void diti_guidance_count_alone(diti_share *share, diti_graph *graph, uint32_t device) {
+   evaluate a step alone, or by another transformer: the first of them tells the job's status. */
+static void diti_guidance_count(diti_share *share, diti_graph *graph, uint32_t device, bool alone) {
     const diti_residual *r = &share->program.residuals[share->program.is_low];
-    if (r->use != DITI_REUSE_DECIDES || diti_graph_failed(graph)) return;
+    bool idle = alone && !share->assignment.guidance.index;
+    diti_tensor count;
+    if (r->use != DITI_REUSE_DECIDES || !(alone || share->job->request.shape.bare) || diti_graph_failed(graph)) return;
+    count = idle ? r->count : diti_tensor_view(graph, r->next, 0, 1, DITI_REUSE_COUNT, 1);
     if (share->assignment.guidance.index)
-        diti_send(graph, diti_tensor_view(graph, r->next, 0, 1, DITI_REUSE_COUNT, 1), device);
+        diti_send(graph, count, device);
     else
-        diti_receive(graph, r->count, device);
+        diti_receive(graph, count, device);
 }
 
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
@@ -215,18 +218,19 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
     if (alone && own == 1) {
         all = diti_transformer_step(transformer, graph, diti_guidance_step_desc(share));
         diti_send(graph, all, device);
-        diti_guidance_count_alone(share, graph, device);
+        diti_guidance_count(share, graph, device, true);
         return all;
     }
     all = diti_tensor_new(graph, DITI_F32, alone ? rows : 2 * rows, columns, "predictions");
     if (alone) {
         diti_receive(graph, all, device);
-        diti_guidance_count_alone(share, graph, device);
+        diti_guidance_count(share, graph, device, true);
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
     diti_guidance_sum(graph, diti_transformer_step(transformer, graph, diti_guidance_step_desc(share)), 1, 0, mine);
     diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
+    diti_guidance_count(share, graph, device, false);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(share, graph, all, mine) : all;
 }
 

@@ -393,18 +393,18 @@ DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
     diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
     memcpy(state, report + sizeof(diti_health), sizeof state);
     for (i = 0; i < 2; i++)
-        if (job->shares[0]->program.residuals[i].state) count += (uint32_t)state[i][DITI_REUSE_COUNT];
+        if (job->shares[0]->program.residuals[i].count) count += (uint32_t)state[i][DITI_REUSE_COUNT];
     return count;
 }
 
 /* --- the plan --- */
 
-/* Devices that evaluate steps of that kind, all of which decide alike. */
+/* Devices that evaluate steps of that kind, all of which decide alike; transformers of their own decide apart. */
 static void diti_reuse_group(const diti_share *share, diti_step_kind kind, diti_ranks *out) {
     const diti_job_shape *shape = &share->job->request.shape;
     uint32_t i;
     *out = share->assignment.all;
-    if (kind != DITI_STEP_ALONE || share->assignment.guidance.count < 2) return;
+    if ((kind != DITI_STEP_ALONE && !shape->bare) || share->assignment.guidance.count < 2) return;
     out->count = 0;
     for (i = 0; i < share->assignment.share_total; i++) {
         diti_assignment other;
@@ -423,7 +423,7 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
     if (!reuse->policy) return;
     share->program.reuse_table =
         diti_tensor_input(graph, DITI_F32, share->job->request.shape.steps, DITI_REUSE_WORDS, "reused blocks");
-    for (i = 0; i < (share->job->model->low ? 2u : 1u); i++) {
+    for (i = 0; i < (share->job->model->low || diti_share_guides_apart(share) ? 2u : 1u); i++) {
         diti_residual *r = &share->program.residuals[i];
         r->first = reuse->first;
         r->end = reuse->end;
@@ -434,11 +434,11 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
                                      DITI_REUSE_STATE + share->job->request.shape.steps +
                                          (reuse->policy == DITI_REUSE_EASY ? DITI_FORECAST_STATE : 0),
                                      "steps reused");
-        r->count = diti_tensor_view(graph, r->state, 0, 1, DITI_REUSE_COUNT, 1);
+        if (!i || share->job->model->low) r->count = diti_tensor_view(graph, r->state, 0, 1, DITI_REUSE_COUNT, 1);
         r->gate = diti_tensor_state(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
     }
     share->program.step.residual = &share->program.residuals[0];
-    share->program.low.residual = &share->program.residuals[1];
+    share->program.low.residual = share->program.unconditional.residual = &share->program.residuals[1];
 }
 
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses) {
@@ -452,6 +452,10 @@ DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_s
                                                                   : DITI_REUSE_KEEPS;
     diti_reuse_group(share, kind, &r->group);
     r->row = diti_select_row(graph, share->program.reuse_table, share->program.step_row, "select reuse");
+    if (!diti_share_guides_apart(share)) return;
+    share->program.residuals[1].use = r->use;
+    share->program.residuals[1].group = r->group;
+    share->program.residuals[1].row = r->row;
 }
 
 DIT_INTERNAL dit_result diti_reuse_write(diti_share *share, dit_error *err) {

@@ -241,6 +241,7 @@ enum { DRAWN_WIDTH = 48, DRAWN_HEIGHT = 80, DRAWN = DRAWN_WIDTH * DRAWN_HEIGHT *
 static counted_file halves[2] = {{"transformer/", NULL, 0, 0, false},
                                  {"unconditional_transformer/", NULL, 0, 0, false}};
 static bool lacks_half;
+static dit_status drawn; /* of the last job */
 
 static dit_result open_halves(const char *member, dit_source *out, void *user) {
     static char path[512];
@@ -286,12 +287,13 @@ static void draw_halves(dit_context *context, const dit_model_desc *desc, const 
     job_desc.prompt = "a fox runs through snow";
     job_desc.width = DRAWN_WIDTH;
     job_desc.height = DRAWN_HEIGHT;
-    job_desc.steps = 2;
+    if (!wish->steps) job_desc.steps = 2;
     job_desc.seed = 7;
     if (CHECK_MESSAGE(dit_job_create(context, &job_desc, &job, &err) == DIT_OK &&
                           dit_job_wait(job, UINT64_MAX) == DIT_OK,
                       "%s: %s", what, err.message))
         CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, out, DRAWN, 0, &err) == DIT_OK);
+    if (job) dit_job_status(job, &drawn, NULL);
     for (i = 0; i < 2; i++) read[i] = halves[i].read - read[i];
     dit_job_destroy(job);
     dit_model_destroy(model);
@@ -332,6 +334,43 @@ static void test_halves(dit_context *context, dit_context *two) {
     wish.guidance.low_scale = 0;
     draw_halves(context, &all, &wish, "one guidance", other, read);
     CHECK_MESSAGE(memcmp(plain, other, DRAWN) != 0, "the last step is not guided less");
+}
+
+/* Caches reuse blocks of both transformers, each its own, whether one device has both or each has one; streamed blocks
+   are then read for neither. */
+static void test_reused_halves(dit_context *context, dit_context *two) {
+    static uint8_t whole[DRAWN], plain[DRAWN], other[DRAWN];
+    static const struct {
+        const char *cache;
+        float first, last;
+    } known[] = {
+        {"delta:first=0,from=1", 0, 0}, {"fbcache:threshold=2,warmup=2", 0, 0.8f}, {"easycache:threshold=2", 0.2f, 1}};
+    dit_model_desc all = {0}, little = {0};
+    dit_job_desc desc = {0}, wish;
+    uint64_t before[2], read[2];
+    size_t i;
+    little.weight_budget = 250000;
+    desc.steps = 5;
+    draw_halves(context, &little, &desc, "no cache", whole, before);
+    for (i = 0; i < DITI_COUNT(known); i++) {
+        uint32_t reused;
+        wish = desc;
+        wish.cache = known[i].cache;
+        wish.guidance.first = known[i].first;
+        wish.guidance.last = known[i].last;
+        draw_halves(context, i ? &all : &little, &wish, wish.cache, plain, read);
+        reused = drawn.reused;
+        CHECK_MESSAGE(reused >= 2 && memcmp(whole, plain, DRAWN), "%s: %u steps reuse blocks", wish.cache, reused);
+        if (!i)
+            CHECK_MESSAGE(read[0] < before[0] * 9 / 10 && read[1] < before[1] * 9 / 10,
+                          "%llu of %llu and %llu of %llu bytes are streamed", (unsigned long long)read[0],
+                          (unsigned long long)before[0], (unsigned long long)read[1], (unsigned long long)before[1]);
+        wish.split = "cfg2";
+        draw_halves(two, &all, &wish, wish.cache, other, read);
+        CHECK_MESSAGE(drawn.reused == reused && !memcmp(plain, other, DRAWN),
+                      "%s: two devices make another picture, with %u steps reused, not %u", wish.cache, drawn.reused,
+                      reused);
+    }
 }
 
 /* Without the second transformer there are pictures without guidance alone. */
@@ -375,7 +414,10 @@ int main(void) {
         test_part(context, plain);
         test_broken(context, budget);
         cd.devices = "0,0";
-        if (CHECK_MESSAGE(dit_context_create(&cd, &two, &err) == DIT_OK, "%s", err.message)) test_halves(context, two);
+        if (CHECK_MESSAGE(dit_context_create(&cd, &two, &err) == DIT_OK, "%s", err.message)) {
+            test_halves(context, two);
+            test_reused_halves(context, two);
+        }
         test_half(context);
     }
     dit_context_destroy(two);
