@@ -716,6 +716,27 @@ static int check_second(const app *a) {
     return EXIT_GOOD;
 }
 
+/* Whether a path has the word, in whatever letters. */
+static bool path_says(const char *path, const char *word) {
+    size_t i;
+    for (; path && *path; path++) {
+        for (i = 0; word[i] && tolower((unsigned char)path[i]) == word[i]; i++) {
+        }
+        if (!word[i]) return true;
+    }
+    return false;
+}
+
+/* Says what a distilled model wants whose name is all that tells it, where nothing is asked for. */
+static void tell_distilled(const app *a) {
+    const char *path = a->o.diffusion_model ? a->o.diffusion_model : a->model_path, *advice;
+    advice = distilled_advice(&a->info);
+    if (!advice || a->o.quiet || a->o.steps || a->o.guidance) return;
+    if (path_says(path, "turbo") || path_says(path, "instant"))
+        fprintf(stderr, "dit: %u steps with guidance %g: %s (--steps, --cfg-scale)\n", a->info.default_steps,
+                (double)a->info.default_guidance, advice);
+}
+
 /* Its sizes and parts. */
 static int check_model(app *a) {
     int code = a->headers ? EXIT_GOOD : open_headers(a, NULL);
@@ -730,7 +751,9 @@ static int check_model(app *a) {
     /* The model's own sampler by name is the model's own, so that a PNG that names it says all. */
     if (a->o.sampler && strcmp(a->o.sampler, a->info.default_sampler) == 0) a->o.sampler = NULL;
     if (a->info.absent_bytes) return complain_absent(a);
-    return a->info.missing ? complain_missing(a) : EXIT_GOOD;
+    if (a->info.missing) return complain_missing(a);
+    tell_distilled(a);
+    return EXIT_GOOD;
 }
 
 static int check_sizes(app *a) {

@@ -133,6 +133,12 @@ static bool lacks_sizes(const dit_model_info *info) {
     return info->default_frames && !info->parameters[DIT_ROLE_VAE] && info->missing & 1u << DIT_ROLE_VAE;
 }
 
+/* "ERNIE-Image-Turbo looks alike and wants 8 steps and guidance 1"; NULL: the model's files tell what it is, or say
+   steps of their own, as dit-convert writes them. */
+static const char *distilled_advice(const dit_model_info *info) {
+    return info->default_steps > 8 ? info->places[DIT_ROLE_NONE] : NULL;
+}
+
 static void tell_family(const char *path, const dit_model_info *info) {
     printf("%s: %s%s%s\n", path, info->family[0] ? info->family : "no transformer", info->variant[0] ? " " : "",
            info->variant);
@@ -146,6 +152,7 @@ static void tell_family(const char *path, const dit_model_info *info) {
     if (!lacks_sizes(info)) printf("%ux%u pixels, ", info->default_width, info->default_height);
     printf("%u steps, guidance %g%s%s unless told otherwise\n", info->default_steps, (double)info->default_guidance,
            info->default_sampler[0] ? ", sampler " : "", info->default_sampler);
+    if (distilled_advice(info)) printf("%s (--steps, --cfg-scale)\n", distilled_advice(info));
 }
 
 /* ---- Level 2: memory ---- */

@@ -593,6 +593,7 @@ static const char *const member_words[][2] = {
     {"^preview wants ", "--preview wants "},
     {"add its file as a component with the role DIT_ROLE_TAE", "name its file with --taesd"},
     {"add the component (image_encoder, DIT_ROLE_IMAGE_ENCODER)", "name its file with --clip-vision"},
+    {"add it as a component with the role DIT_ROLE_TRANSFORMER_2", "name its file with --uncond-diffusion-model"},
     {"take DIT_PREVIEW_TAE or DIT_PREVIEW_VAE", "take tae or vae in place of proj"},
     {"^cache \"", "--cache \""},
     {"^cache: ", "--cache: "},

@@ -246,6 +246,8 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
     if (result == DIT_OK && level > 1 && a->info.layers && !readable) {
         printf("memory is told with the autoencoder, which %s\n",
                lacks_sizes(&a->info) ? "tells the size of the clip" : "reads the picture that is needed");
+    } else if (result == DIT_OK && level > 1 && a->info.missing & 1u << DIT_ROLE_TRANSFORMER_2 && a->r.guidance != 1) {
+        printf("memory is told with the unconditional transformer, or with --cfg-scale 1\n");
     } else if (result == DIT_OK && level > 1 && a->info.layers) {
         dit_tensor noise;
         describe_job(a, 0, &desc, &noise);

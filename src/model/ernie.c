@@ -371,6 +371,7 @@ static const diti_place diti_ernie_places[] = {
     {"", DIT_ROLE_VAE, DITI_ERNIE_USUAL ": vae/"},
     {"", DIT_ROLE_TOKENIZER_1, DITI_ERNIE_USUAL ": tokenizer/"},
     {"", DIT_ROLE_SCHEDULER, DITI_ERNIE_USUAL ": scheduler/"},
+    {"", DIT_ROLE_NONE, "ERNIE-Image-Turbo looks alike and wants 8 steps and guidance 1"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
 

@@ -486,6 +486,7 @@ static const diti_place diti_ideogram4_places[] = {
     {"", DIT_ROLE_TEXT_1, "unsloth/Qwen3-VL-8B-Instruct-GGUF: Qwen3-VL-8B-Instruct-Q4_K_M.gguf"},
     {"", DIT_ROLE_VAE, DITI_IDEOGRAM4_COMFY "vae/flux2-vae.safetensors"},
     {"", DIT_ROLE_TOKENIZER_1, "ideogram-ai/ideogram-4-fp8: tokenizer/"},
+    {"", DIT_ROLE_NONE, "Ideogram 4 Instant looks alike and wants 8 steps and guidance 1"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
 

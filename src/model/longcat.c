@@ -447,6 +447,7 @@ static const diti_place diti_longcat_places[] = {
     {"", DIT_ROLE_VAE, DITI_LONGCAT_PLACE ": vae/"},
     {"", DIT_ROLE_TOKENIZER_1, DITI_LONGCAT_PLACE ": tokenizer/"},
     {"", DIT_ROLE_SCHEDULER, DITI_LONGCAT_PLACE ": scheduler/"},
+    {"1.0", DIT_ROLE_NONE, "a single file of LongCat-Image-Edit-Turbo looks alike and wants 8 steps and guidance 1"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
 

@@ -2314,6 +2314,38 @@ static void test_info_part(void) {
     free(config);
 }
 
+/* Where no file tells a distilled model, --info says what it wants, and a run does whose model is called so. */
+static void test_distilled(void) {
+    static char advice[] = "ERNIE-Image-Turbo looks alike and wants 8 steps and guidance 1 (--steps, --cfg-scale)\n",
+                *turbo;
+    char *own[] = {NULL, "-q", "--steps=1", "--cfg-scale=2"}, target[512], command[1024],
+         *made = (char *)in_work("turbo.gguf");
+    size_t i;
+    outcome o = RUN("--info", "tests/fixtures/pipe_ernie", "--info-level", "1");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, advice), "%s%s", o.err, o.out);
+    if (!CHECK(getcwd(target, sizeof target - 32) != NULL)) return;
+    strcat(target, "/tests/fixtures/pipe_ernie");
+    turbo = (char *)in_work("ERNIE-Image-Turbo");
+    CHECK(symlink(target, turbo) == 0);
+    for (i = 0; i < sizeof own / sizeof own[0]; i++) { /* a width that cannot be ends each run before its work */
+        o = RUN("-m", turbo, "-p", "x", "-W", "40", own[i]);
+        CHECK_MESSAGE(o.code == 2 && !strstr(o.err, advice) == (i > 0), "%s: %s", own[i] ? own[i] : "", o.err);
+    }
+    o = RUN("-m", "tests/fixtures/pipe_ernie", "-p", "x", "-W", "40");
+    CHECK(one_line_saying(&o, 2, "multiple of 16"));
+    snprintf(command, sizeof command, "build/dit-convert %s/transformer --steps 8 --guidance 1 %s", turbo, made);
+    CHECK(system(command) == 0);
+    o = RUN("--info", made, "--info-level", "1");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, " 8 steps, guidance 1,") && !strstr(o.out, advice), "%s%s", o.err,
+                  o.out);
+    /* Half of a pair is told, too. */
+    o = RUN("--info", "tests/fixtures/pipe_ideogram4/transformer");
+    CHECK_MESSAGE(o.code == 0 && !o.err[0] && strstr(o.out, "\nmemory is told with the unconditional transformer"),
+                  "%s%s", o.err, o.out);
+    o = RUN("--info", "tests/fixtures/pipe_ideogram4/transformer", "--cfg-scale", "1");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\ndevice memory: "), "%s%s", o.err, o.out);
+}
+
 #define SMALL "-p", "banana", "--steps", "1", "-W", "64", "-H", "64"
 
 /* Two experts from files of their own make what their folder makes, and not in the other order. A last frame makes
@@ -2676,6 +2708,7 @@ int main(int argc, char **argv) {
     test_info_plan();
     test_info_damaged();
     test_info_part();
+    test_distilled();
     test_parts();
     test_planner();
     test_exit_codes();
