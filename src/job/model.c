@@ -244,6 +244,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
                            diti_checkpoint_name(part.checkpoint), want.folder);
     if (result >= 0) result = diti_encoder_ask(model, encoder, err);
     if (diti_encoder_is_third(model, index)) options.other_role = DIT_ROLE_TEXT_3;
+    options.sees = model->transformer && diti_equal(model->transformer->family->encoders[index], "Qwen3-VL");
     if (result >= 0 && part.checkpoint) {
         result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
         result = diti_model_name_config(&part, result, err);

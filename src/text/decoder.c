@@ -306,7 +306,7 @@ static void diti_decoder_assume(const diti_loader *loader, const diti_json *json
     const diti_key_table *names = (const diti_key_table *)loader->user;
     double eps = diti_decoder_metadata(file, "attention.layer_norm_rms_epsilon");
     double theta = diti_decoder_metadata(file, "rope.freq_base");
-    bool images = names->after && strstr(names->after, "language_model"), told = json || theta >= 1;
+    bool images = loader->sees || (names->after && strstr(names->after, "language_model")), told = json || theta >= 1;
     bool gemma3 = config->head_norms && config->four_norms;
     double stretch = diti_decoder_metadata(file, "rope.scaling.factor");
     if (theta < 1)

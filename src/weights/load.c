@@ -631,6 +631,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->merges = options->merges;
     loader->taps = options->taps;
     loader->shown = options->shown;
+    loader->sees = options->sees;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {

@@ -258,6 +258,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
                        F16 */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
     bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
+    bool sees;                    /* a decoder language model is one that was trained to see, shown any or not */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                     every step; set where a value is too large for that: then loading fails and is done again without.
                     With read_once other BF16 does, too, when it is read; nothing can be done again then, and a value
@@ -300,7 +301,7 @@ typedef struct diti_loader {
     bool by_need;                 /* diti_load_options.by_need */
     bool read_once;               /* diti_load_options.read_once */
     const struct diti_taps *taps; /* diti_load_options.taps */
-    bool shown;                   /* diti_load_options.shown */
+    bool shown, sees;             /* diti_load_options' */
     bool *wide;                   /* diti_load_options.wide */
     bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
     bool adapts;                  /* diti_load_options.adapts */

@@ -590,6 +590,18 @@ static void test_named_encoders(void) {
         {"text_encoders.ministral3_3b.transformer.",
          published_ernie,
          {"model.", 131072, 3072, 128, 26, 2, 1, 128, false, false, false}},
+        {"text_encoders.qwen3_2b.transformer.",
+         published_ovis,
+         {"model.", 256, 2048, 128, 28, 2, 1, 128, true, false, false}},
+        {"text_encoders.qwen3vl_4b.transformer.",
+         published_krea2,
+         {"model.", 256, 2560, 128, 36, 2, 1, 128, true, false, false}},
+        {"text_encoders.qwen3vl_8b.transformer.",
+         published_ideogram4,
+         {"model.", 256, 4096, 128, 36, 2, 1, 128, true, false, false}},
+        {"text_encoders.qwen25_7b.transformer.",
+         published_longcat,
+         {"model.", 256, 3584, 128, 28, 2, 1, 128, false, true, false}},
         {"text_encoders.qwen25_7b.transformer.",
          published_qwenimage,
          {"model.", 256, 3584, 128, 28, 2, 1, 128, false, true, false}},
@@ -600,6 +612,7 @@ static void test_named_encoders(void) {
          published_hunyuanvideo,
          {"model.", 256, 4096, 128, 32, 2, 1, 128, false, false, false}},
         {"text_encoders.llm.", published_zimage, {"model.", 256, 2560, 128, 36, 2, 1, 128, true, false, false}},
+        {"text_encoders.llm.", published_ideogram4, {"model.", 256, 4096, 128, 36, 2, 1, 128, true, false, false}},
         {"text_encoders.llm.", published_qwenimage, {"model.", 256, 3584, 128, 28, 2, 1, 128, false, true, false}},
         {"text_encoders.llm.", published_flux2_dev, {"model.", 256, 5120, 128, 40, 2, 1, 128, false, false, false}},
     };
@@ -625,6 +638,13 @@ static void test_named_encoders(void) {
         if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", cases[i].prefix, err.message))
             dit_model_get_info(model, &info);
         CHECK_MESSAGE(info.parameters[DIT_ROLE_TEXT_1] > 0, "%s (case %u)", cases[i].prefix, (unsigned)i);
+        if (model && info.parameters[DIT_ROLE_TEXT_1] &&
+            cases[i].shape.head_norms) { /* files say nothing of rotations; the transformer tells Qwen3-VL */
+            const diti_decoder_config *config = &((const diti_decoder *)model->encoders[0].self)->config;
+            bool sees = diti_equal(info.encoders[0], "Qwen3-VL");
+            CHECK_MESSAGE(config->theta == (sees ? 5e6f : 1e6f), "%s of %s rotates by %g", cases[i].prefix, info.family,
+                          (double)config->theta);
+        }
         if (model && cases[i].shape.words == 131072) { /* Mistral's, whose file says nothing of rotations */
             const diti_decoder_config *config = &((const diti_decoder *)model->encoders[0].self)->config;
             bool ministral = cases[i].shape.width == 3072;
