@@ -502,14 +502,22 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 }
 
 /* Autoencoders of two families may differ in nothing but weights and the scale that their config.json states
-   (docs/models.md 4.1). */
+   (docs/models.md 4.1). Latents of 16 channels have one scale, or statistics of each channel; a decoder alone is
+   taken for what it is given. */
 static dit_result diti_model_check_scale(const dit_model *model, dit_error *err) {
-    const char *title = model->vae ? diti_vae_get_traits(model->vae)->title : NULL;
-    float scale = model->vae ? diti_vae_get_traits(model->vae)->scale : 0;
-    const char *other = model->vae ? diti_families_foreign(model->transformer, scale) : NULL;
-    if (title && !diti_equal(title, model->transformer->family->title))
+    static const char *const kinds[] = {"FLUX.1's and SD3's", "Wan's and Qwen-Image's"};
+    const diti_vae_traits *vae = model->vae ? diti_vae_get_traits(model->vae) : NULL;
+    const diti_latents *own = &model->transformer->traits.latents;
+    float scale = vae ? vae->scale : 0;
+    const char *other = vae ? diti_families_foreign(model->transformer, scale) : NULL;
+    if (vae && vae->title && !diti_equal(vae->title, model->transformer->family->title))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the VAE is that of %s; a model of family %s wants its own",
-                         title, model->transformer->traits.family);
+                         vae->title, model->transformer->traits.family);
+    if (vae && !vae->tiny && vae->has_encoder && own->channels == 16 && vae->by_channel != (own->scale == 1))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the VAE is like %s, and a model of family %s wants one like %s; they belong to different models",
+            kinds[vae->by_channel], model->transformer->traits.family, kinds[!vae->by_channel]);
     if (!other) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "the VAE is that of %s (scaling_factor %.4f); a model of family %s wants its own", other,

@@ -315,7 +315,8 @@ DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *ch
 DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transformer, float scale) {
     const diti_latents *own = &transformer->family->latents;
     size_t i;
-    for (i = 0; i < DITI_FAMILIES && own->only; i++) {
+    bool fits = !own->only && fabsf(own->scale - scale) <= 1e-4f;
+    for (i = 0; i < DITI_FAMILIES && !fits; i++) {
         const diti_family *family = diti_family_at(i);
         if (!family || family == transformer->family || !family->latents.only) continue;
         if (family->latents.channels == own->channels && fabsf(family->latents.scale - scale) <= 1e-4f)

@@ -2412,6 +2412,30 @@ static void test_image_encoder(void) {
     CHECK(one_line_saying(&o, 3, "an image encoder serves models that read the picture which they move"));
 }
 
+/* Autoencoders whose latents have as many channels and other values are refused. */
+static void test_foreign_vae(void) {
+    static char kl[] = "tests/fixtures/pipe_kandinsky/vae";
+    char target[512], *scale;
+    size_t size = 0;
+    unsigned char *config = load("tests/fixtures/pipe_kandinsky/vae/config.json", &size);
+    outcome o = RUN("-m", "tests/fixtures/pipe_zimage", "--vae", "tests/fixtures/vae_wan", "-p", "x");
+    CHECK(
+        one_line_saying(&o, 3, "the VAE is like Wan's and Qwen-Image's, and a model of family zimage wants one like"));
+    o = RUN("-m", "tests/fixtures/pipe_krea2", "--vae", kl, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "the VAE is like FLUX.1's and SD3's, and a model of family krea2 wants one like"));
+    if (!CHECK(config && getcwd(target, sizeof target - 96))) return;
+    config[size - 1] = 0;
+    scale = strstr((char *)config, "0.3611");
+    if (CHECK(scale != NULL)) memcpy(scale, "1.5305", 6);
+    strcat(target, "/tests/fixtures/pipe_kandinsky/vae/diffusion_pytorch_model.safetensors");
+    CHECK(mkdir(in_work("sd3_vae"), 0700) == 0 &&
+          symlink(target, in_work("sd3_vae/diffusion_pytorch_model.safetensors")) == 0);
+    store(in_work("sd3_vae/config.json"), config, strlen((char *)config));
+    o = RUN("-m", "tests/fixtures/pipe_kandinsky", "--vae", (char *)in_work("sd3_vae"), "-p", "x");
+    CHECK(one_line_saying(&o, 3, "the VAE is that of SD3"));
+    free(config);
+}
+
 /* Parts of a model may lie elsewhere; one sentence names each part that is missing. */
 static void test_parts(void) {
     static char flux[] = "tests/fixtures/gguf_flux_sdcpp/model.gguf", clip[] = "tests/fixtures/clip_l_proj",
@@ -2443,6 +2467,7 @@ static void test_parts(void) {
     test_experts();
     test_unconditional();
     test_image_encoder();
+    test_foreign_vae();
     o = RUN("-m", MODEL, "--vae", "tests/fixtures/nothing", "-p", "x");
     CHECK(one_line_saying(&o, 3, "--vae tests/fixtures/nothing: No such file"));
     o = RUN("-m", MODEL, "--t5", clip, "-p", "x");
