@@ -498,13 +498,16 @@ static uint32_t model_times(const known_model *model, uint32_t frames) {
     return (frames - 1 + model->row_frames - 1) / model->row_frames + 1;
 }
 
-/* Methods that a family allows, as diti_split_request.methods: some need all rows of a picture on each device, and an
-   A14B and Ideogram 4 have two transformers, of which PipeFusion would keep one's keys and values. */
+/* Methods that a family allows, as diti_split_request.methods: some need all rows of a picture on each device. A14B and
+   Ideogram 4 have two transformers, of which PipeFusion would keep one's keys and values; guidance of others looks at
+   whole pictures, and Qwen-Image-2.1 keeps the text's keys, too. */
 static uint32_t model_methods(const known_model *model) {
+    static const char *const unpiped[] = {"wan22-a14b", "ideogram-4", "longcat-image", "qwen-image", "qwen-image-21"};
     const uint32_t pipefusion = 1u << DITI_SPLIT_PIPEFUSION, all = ((1u << DITI_SPLIT_AXES) - 1) | DITI_SPLIT_SHARDS,
                    rows = 1u << DITI_SPLIT_ULYSSES | 1u << DITI_SPLIT_RING | pipefusion;
     if (diti_starts_with(model->name, "sana") || diti_equal(model->name, "lumina-image-2")) return all & ~rows;
-    if (diti_equal(model->name, "wan22-a14b") || diti_equal(model->name, "ideogram-4")) return all & ~pipefusion;
+    for (size_t i = 0; i < sizeof unpiped / sizeof unpiped[0]; i++)
+        if (diti_equal(model->name, unpiped[i])) return all & ~pipefusion;
     return all;
 }
 

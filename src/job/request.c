@@ -530,7 +530,10 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.bare && diti_strips_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model guides by another one; cfg2 gives each "
                "a device";
-    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.norms_tokens)
+        return "this model's guidance must look at whole pictures, of which PipeFusion has a part; choose another "
+               "split, or a guidance.scale of 1";
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
         return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_strips_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";

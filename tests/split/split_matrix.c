@@ -457,7 +457,7 @@ static const row table[] = {
     {"longcat", "tensor3", "3", 7, 5, 2, NULL, NULL, EXACT},
     {"longcat", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
     {"longcat", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
-    {"longcat", "pipefusion2", "2", 7, 5, 1, "look at whole pictures", NULL, STALE},
+    {"longcat", "pipefusion2", "2", 7, 5, 1, "this model's guidance must look at whole pictures", NULL, STALE},
     {"ovis", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT}, /* zeros fill its texts */
     {"ovis", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"ovis", "tensor3", "3", 7, 5, 2, NULL, NULL, EXACT},
