@@ -234,8 +234,8 @@ static void tell_clips(const app *a) {
 static dit_result tell_model(app *a, const dit_model *model, int level) {
     weight_table table = {0};
     dit_job_desc desc;
-    const bool readable =
-        !lacks_sizes(&a->info) && (!(a->r.start.rgba || a->r.control.rgba) || !(a->info.missing & 1u << DIT_ROLE_VAE));
+    const bool reads = a->r.start.rgba || a->r.control.rgba || a->r.reference_count,
+               readable = !lacks_sizes(&a->info) && (!reads || !(a->info.missing & 1u << DIT_ROLE_VAE));
     dit_result result = read_weights(model, &table, &a->err);
     if (result == DIT_OK) {
         tell_family(a->o.model ? a->o.model : base_name(a->model_path), &a->info);
@@ -245,7 +245,7 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
     }
     if (result == DIT_OK && level > 1 && a->info.layers && !readable) {
         printf("memory is told with the autoencoder, which %s\n",
-               lacks_sizes(&a->info) ? "tells the size of the clip" : "reads the picture that is needed");
+               lacks_sizes(&a->info) ? "tells the size of the clip" : "reads the picture that is given or needed");
     } else if (result == DIT_OK && level > 1 && a->info.missing & 1u << DIT_ROLE_TRANSFORMER_2 && a->r.guidance != 1) {
         printf("memory is told with the unconditional transformer, or with --cfg-scale 1\n");
     } else if (result == DIT_OK && level > 1 && a->info.layers) {

@@ -2216,6 +2216,9 @@ static void test_info_given(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "2896x368 pixels"), "%s%s", o.err, o.out);
     CHECK(told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128", "--control-net", FLUX_NET)) > 1.12 * flux);
     check_refusal(RUN("--info", KLEIN, "-r", "missing.png"), 3, "missing.png");
+    o = RUN("--info", "tests/fixtures/pipe_longcat/transformer", "-r", "models/strip.png");
+    CHECK_MESSAGE(o.code == 0 && !o.err[0] && strstr(o.out, "\nmemory is told with the autoencoder"), "%s%s", o.err,
+                  o.out);
 }
 
 /* Models of clips: defaults, frames that are possible, and memory for as many as are asked for. */
