@@ -251,6 +251,7 @@ static const char more_help_text[] =
     "                              second one is --diffusion-model\n"
     "      --uncond-diffusion-model PATH  the transformer by which Ideogram 4 guides\n"
     "      --clip-vision PATH      the image encoder of models that move a picture\n"
+    "      --embeddings-connectors PATH  LTX-2's, where they are a file of their own\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
     "      --end-img FILE          the last frame of a clip, beside --init-img\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
