@@ -111,7 +111,7 @@ side_by_side() { # side_by_side COMMAND...: for each line of the input, put in p
 }
 matrix() { # matrix COMPILER LANGUAGE STANDARD [FLAG]
     # shellcheck disable=SC2086
-    printf '%s\n' twice declarations | side_by_side "$1" -x "$2" -std="$3" $strict -fsyntax-only ${4:-} "$work/{}.c"
+    printf '%s\n' twice declarations | side_by_side "$1" -x "$2" -std="$3" $strict -O1 -fsyntax-only ${4:-} "$work/{}.c"
 }
 for compiler in gcc clang; do
     have $compiler || { skip "$compiler" "not installed"; continue; }

@@ -438,6 +438,37 @@ typedef struct diti_family {
     dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_step_desc *step,
                                const float *timesteps, dit_error *err);
 } diti_family;
+/* All families. These lines stand before the families' files, since g++ warns of a declaration that follows the
+   definition where a region of the header asks for an optimization. */
+DIT_INTERNAL const diti_family *diti_pixart_family(void);
+DIT_INTERNAL const diti_family *diti_dit_family(void);
+DIT_INTERNAL const diti_family *diti_flux_family(void);
+DIT_INTERNAL const diti_family *diti_sd3_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
+DIT_INTERNAL const diti_family *diti_stdit_family(void);
+DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
+DIT_INTERNAL const diti_family *diti_latte_family(void);
+DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
+DIT_INTERNAL const diti_family *diti_ltx_family(void);
+DIT_INTERNAL const diti_family *diti_ltx2_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuanvideo15_family(void);
+DIT_INTERNAL const diti_family *diti_wan_family(void);
+DIT_INTERNAL const diti_family *diti_zimage_family(void);
+DIT_INTERNAL const diti_family *diti_flux2_family(void);
+DIT_INTERNAL const diti_family *diti_flux3_family(void);
+DIT_INTERNAL const diti_family *diti_chroma_family(void);
+DIT_INTERNAL const diti_family *diti_longcat_family(void);
+DIT_INTERNAL const diti_family *diti_longcat_ovis_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
+DIT_INTERNAL const diti_family *diti_lumina2_family(void);
+DIT_INTERNAL const diti_family *diti_sana_family(void);
+DIT_INTERNAL const diti_family *diti_krea2_family(void);
+DIT_INTERNAL const diti_family *diti_anima_family(void);
+DIT_INTERNAL const diti_family *diti_ernie_family(void);
+DIT_INTERNAL const diti_family *diti_ideogram4_family(void);
+DIT_INTERNAL const diti_family *diti_kandinsky_family(void);
 struct diti_transformer { /* first member of every family's own struct */
     diti_component component;
     const diti_family *family;

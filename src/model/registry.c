@@ -2,36 +2,6 @@
 #include "model/model.h"
 #include "text/text.h"
 
-DIT_INTERNAL const diti_family *diti_pixart_family(void);
-DIT_INTERNAL const diti_family *diti_dit_family(void);
-DIT_INTERNAL const diti_family *diti_flux_family(void);
-DIT_INTERNAL const diti_family *diti_sd3_family(void);
-DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
-DIT_INTERNAL const diti_family *diti_stdit_family(void);
-DIT_INTERNAL const diti_family *diti_latte_plan_family(void);
-DIT_INTERNAL const diti_family *diti_latte_family(void);
-DIT_INTERNAL const diti_family *diti_cogvideox_family(void);
-DIT_INTERNAL const diti_family *diti_ltx_family(void);
-DIT_INTERNAL const diti_family *diti_ltx2_family(void);
-DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
-DIT_INTERNAL const diti_family *diti_hunyuanvideo15_family(void);
-DIT_INTERNAL const diti_family *diti_wan_family(void);
-DIT_INTERNAL const diti_family *diti_zimage_family(void);
-DIT_INTERNAL const diti_family *diti_flux2_family(void);
-DIT_INTERNAL const diti_family *diti_flux3_family(void);
-DIT_INTERNAL const diti_family *diti_chroma_family(void);
-DIT_INTERNAL const diti_family *diti_longcat_family(void);
-DIT_INTERNAL const diti_family *diti_longcat_ovis_family(void);
-DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
-DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
-DIT_INTERNAL const diti_family *diti_lumina2_family(void);
-DIT_INTERNAL const diti_family *diti_sana_family(void);
-DIT_INTERNAL const diti_family *diti_krea2_family(void);
-DIT_INTERNAL const diti_family *diti_anima_family(void);
-DIT_INTERNAL const diti_family *diti_ernie_family(void);
-DIT_INTERNAL const diti_family *diti_ideogram4_family(void);
-DIT_INTERNAL const diti_family *diti_kandinsky_family(void);
-
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
     const char *title, *left_out_by;
@@ -39,7 +9,7 @@ typedef struct diti_family_row {
 
 /* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
    PixArt's are told, HunyuanVideo 1.5's those of 1.0, and LTX-2's those of LTX-Video. A new one is a row here, and a
-   line above. */
+   line in model.h. */
 static const diti_family_row diti_families[] = {
 #ifndef DIT_NO_SANA
     {diti_sana_family, "Sana", NULL},
