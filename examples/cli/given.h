@@ -310,11 +310,10 @@ static int read_masks(app *a) {
     return code ? code : name_images(&a->r.masks);
 }
 
-/* Whether --init-img is a clip's first frame by the model's own rules for one (init_image), which Open-Sora, v1.0 and
-   on, has not. */
+/* Whether --init-img is a clip's first frame by the model's own rules for one (init_image). */
 static bool begins_with_picture(const app *a) {
     return a->r.start.rgba && !a->r.end.rgba && !a->r.video.count && !a->o.mask_strategy && a->r.loops < 2 &&
-           a->info.variant[0] != 'v';
+           a->info.takes_image;
 }
 
 /* The references of models that hold frames: --init-img, then --init-video or --end-img. */

@@ -282,7 +282,7 @@ namespace Dit {
             public uint missing, default_width, default_height, size_multiple, default_steps, class_count, frame_multiple;
             public uint default_frames;
             public float default_fps;
-            public byte wants_image, takes_last_image, wants_last_image, wants_mask, wants_control, takes_control, holds_frames;
+            public byte wants_image, takes_last_image, wants_last_image, wants_mask, wants_control, takes_control, holds_frames, takes_image;
             public float default_guidance;
             public uint latent_channels, latent_factor;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] default_sampler;

@@ -358,6 +358,20 @@ DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const d
     return diti_checkpoint_create(env, file, &siblings, out, err);
 }
 
+/* The tensor's bytes, and those of scales beside them, are so many files further. */
+static dit_result diti_checkpoint_move(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, uint32_t files,
+                                       dit_error *err) {
+    diti_nvfp4_pair *pair;
+    tensor->file += files;
+    if (!tensor->nvfp4) return DIT_OK;
+    pair = (diti_nvfp4_pair *)diti_checkpoint_keep(checkpoint, sizeof *pair);
+    if (!pair) return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    *pair = *tensor->nvfp4;
+    pair->scales_file += files;
+    tensor->nvfp4 = pair;
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_checkpoint_join(const diti_checkpoint *first, const diti_checkpoint *second,
                                              diti_checkpoint **out, dit_error *err) {
     const diti_env *env = &first->env;
@@ -379,14 +393,15 @@ DIT_INTERNAL dit_result diti_checkpoint_join(const diti_checkpoint *first, const
                second->file_count * sizeof *all->files);
         memcpy(all->tensors, first->tensors, first->tensor_count * sizeof *all->tensors);
         all->tensor_count = first->tensor_count;
-        for (i = 0; i < second->tensor_count; i++) {
+        for (i = 0; i < second->tensor_count && result == DIT_OK; i++) {
             if (diti_checkpoint_find(first, second->tensors[i].name)) continue;
             all->tensors[all->tensor_count] = second->tensors[i];
-            all->tensors[all->tensor_count++].file += (uint32_t)first->file_count;
+            result = diti_checkpoint_move(all, &all->tensors[all->tensor_count++], (uint32_t)first->file_count, err);
         }
+    }
+    if (result == DIT_OK)
         result = diti_name_build(env, &all->index, all->tensors, sizeof *all->tensors, all->tensor_count,
                                  diti_checkpoint_name(first), "tensor", err);
-    }
     if (result == DIT_OK)
         *out = all;
     else

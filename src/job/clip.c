@@ -33,6 +33,7 @@ DIT_INTERNAL void diti_model_describe_frames(dit_model *model) {
     info->takes_last_image = traits->mask_channels > 0 || traits->control_channels > 0;
     info->takes_control = traits->control_channels > 0;
     info->holds_frames = traits->frame_steps;
+    info->takes_image = traits->fixes_first || info->takes_control || (info->wants_image && !info->wants_last_image);
 }
 
 DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames) {

@@ -504,7 +504,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 /* Autoencoders of two families may differ in nothing but weights and the scale that their config.json states
    (docs/models.md 4.1). Latents of 16 channels have one scale, or statistics of each channel; a decoder alone is
    taken for what it is given. */
-static dit_result diti_model_check_scale(const dit_model *model, dit_error *err) {
+static dit_result diti_model_check_vae(const dit_model *model, dit_error *err) {
     static const char *const kinds[] = {"FLUX.1's and SD3's", "Wan's and Qwen-Image's"};
     const diti_vae_traits *vae = model->vae ? diti_vae_get_traits(model->vae) : NULL;
     const diti_latents *own = &model->transformer->traits.latents;
@@ -565,7 +565,7 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
     DITI_TRY(diti_model_check_image_encoder(model, err));
-    return diti_model_check_scale(model, err);
+    return diti_model_check_vae(model, err);
 }
 
 /* --- what stays on the device, where not all weights do --- */

@@ -629,6 +629,23 @@ static dit_result open_all(folder *all, const char *member, dit_error *err) {
     return result;
 }
 
+/* A packed tensor of a file that joins another one: its scales are further, too. */
+static void check_packed_behind(const diti_checkpoint *first, const char *path, const char *name) {
+    diti_checkpoint *file = open_path(path), *joined = NULL;
+    const diti_stored_tensor *alone = file ? diti_checkpoint_find(file, name) : NULL, *behind;
+    static float expected[150 * 128], values[150 * 128];
+    uint64_t count = alone ? diti_stored_tensor_elements(alone) : 0;
+    dit_error err = {0};
+    if (!CHECK(alone && alone->type == DIT_TYPE_NVFP4 && count <= DITI_COUNT(values))) return;
+    CHECK(diti_checkpoint_read_float(file, alone, expected, count, &err) == DIT_OK);
+    CHECK_MESSAGE(diti_checkpoint_join(first, file, &joined, &err) == DIT_OK, "%s", err.message);
+    behind = joined ? diti_checkpoint_find(joined, name) : NULL;
+    CHECK(behind && diti_checkpoint_read_float(joined, behind, values, count, &err) == DIT_OK &&
+          !memcmp(values, expected, count * sizeof *values));
+    diti_checkpoint_close(joined);
+    diti_checkpoint_close(file);
+}
+
 /* Tensors of two files, of which a name that both have is the first one's; the files outlive what joins them. */
 static void test_join(void) {
     bytes files[2] = {safetensors_bytes("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
@@ -658,6 +675,7 @@ static void test_join(void) {
         }
         diti_checkpoint_close(joined);
     }
+    if (parts[0]) check_packed_behind(parts[0], "tests/fixtures/small_floats/comfy.safetensors", "m.weight");
     for (i = 0; i < 2; i++) {
         diti_checkpoint_close(parts[i]);
         bytes_free(&files[i]);

@@ -84,7 +84,7 @@ static void test_numbers(const dit_model *model) {
     dit_model_get_info(model, &info);
     CHECK(info.default_frames == 9 && info.frame_multiple == 4 && info.default_fps == 8);
     CHECK(info.default_latent_frames == 3);
-    CHECK(!info.wants_image && !info.holds_frames);
+    CHECK(!info.wants_image && !info.takes_image && !info.holds_frames);
     CHECK(dit_model_frames(model, 0) == 9 && dit_model_frames(NULL, 49) == 1);
     CHECK(dit_model_frames(model, 1) == 1 && dit_model_frames(model, 9) == 9 && dit_model_frames(model, 49) == 49);
     for (frames = 1; frames < 40; frames++) {
@@ -520,7 +520,7 @@ static void test_following(bool sweep) {
     if (!model) return;
     dit_model_get_info(model, &info);
     bytes = info.weight_bytes;
-    CHECK(info.takes_control && info.takes_last_image && !info.wants_image && !info.wants_control &&
+    CHECK(info.takes_control && info.takes_image && info.takes_last_image && !info.wants_image && !info.wants_control &&
           !info.holds_frames);
     CHECK(info.default_frames == 81 && info.default_width == 832 && !strcmp(info.variant, "vace-1.3b"));
     test_following_refused(model, clip);
@@ -714,6 +714,7 @@ static void test_first_frame(void) {
     float worst = 0;
     dit_model_desc md = {0};
     dit_model *model = NULL;
+    dit_model_info info;
     dit_image *image = stripes(WIDE, HIGH, 2);
     dit_job_desc desc = {0};
     dit_job *job = NULL;
@@ -721,6 +722,8 @@ static void test_first_frame(void) {
     uint32_t i, same = 0, moved = 0, others = 0;
     md.source.path = "tests/fixtures/pipe_ltx";
     if (!CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) return;
+    dit_model_get_info(model, &info);
+    CHECK(info.takes_image && !info.wants_image && info.holds_frames);
     desc.model = model;
     desc.prompt = "a fox";
     desc.width = WIDE;

@@ -558,7 +558,7 @@ static void test_last(dit_context *context, const dit_image *images) {
     md.source.path = "tests/fixtures/pipe_wan22_i2v_a14b";
     if (!CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) return;
     dit_model_get_info(model, &info);
-    CHECK(info.wants_image && info.takes_last_image && !info.wants_last_image);
+    CHECK(info.wants_image && info.takes_image && info.takes_last_image && !info.wants_last_image);
     desc.model = model;
     desc.prompt = "a fox runs";
     desc.negative_prompt = "low quality";
