@@ -132,7 +132,7 @@ count() { # count TITLE LOG EXIT_CODE TIME
         echo "    | (all of it: $2)"
         { # once more, where a reader of the end sees it
             echo "$1: ${problem:-$f failed}"
-            grep -A 1 'failed: \|ERROR: \|runtime error' "$2" | head -n 6 | cut -c 1-200 | sed 's/^/    | /'
+            grep -A 1 'failed: \|ERROR: \|runtime error\|^ *layers: ' "$2" | head -n 6 | cut -c 1-200 | sed 's/^/    | /'
         } >>$logs/failures
         return 1
     fi
