@@ -528,6 +528,12 @@ static bool add_tokenizers(app *a) {
     return a->part_count > before;
 }
 
+/* Whether a transformer stands beside another one: for low noise, or Ideogram 4's. */
+static bool has_second(const app *a) {
+    return a->info.parameters[DIT_ROLE_TRANSFORMER_2] || a->info.missing & 1u << DIT_ROLE_TRANSFORMER_2;
+}
+static bool has_experts(const app *a) { return has_second(a) && a->info.default_frames; }
+
 /* LoRAs that cannot be computed beside the weights are merged without --lora-merge, too. */
 static bool merge_loras(app *a) {
     dit_lora_info info;
@@ -561,7 +567,7 @@ static int open_headers(app *a, const char *what) {
     if (a->o.encode_prompt) a->info.missing &= TEXT_PARTS | TOKENIZERS;
     if (add_tokenizers(a))
         what = "there is no tokenizer (--tokenizer names one), and the usual one does not do";
-    else if (!merge_loras(a))
+    else if (!(has_experts(a) && divide_loras(a->parts, &a->part_count, a->o.quiet)) && !merge_loras(a))
         return EXIT_GOOD;
     dit_model_destroy(a->headers);
     a->headers = NULL;
@@ -591,6 +597,8 @@ static int check_clip_options(const app *a) {
         bool can;
         const char *why;
     } wanted[] = {
+        {"--low-noise-cfg-scale", o->low_guidance, has_second(a),
+         "this model has one transformer, whose guidance is --cfg-scale"},
         {"--fps", o->fps, a->info.default_frames > 0, "this model makes pictures"},
         {"--init-video", o->init_video, a->info.default_frames > 0,
          "this model makes pictures; --init-img begins with one"},

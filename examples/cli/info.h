@@ -150,8 +150,10 @@ static void tell_family(const char *path, const dit_model_info *info) {
     if (info->class_count) printf(", %u classes", info->class_count);
     printf("\n");
     if (!lacks_sizes(info)) printf("%ux%u pixels, ", info->default_width, info->default_height);
-    printf("%u steps, guidance %g%s%s unless told otherwise\n", info->default_steps, (double)info->default_guidance,
-           info->default_sampler[0] ? ", sampler " : "", info->default_sampler);
+    printf("%u steps, guidance %g", info->default_steps, (double)info->default_guidance);
+    if (info->default_low_guidance > 0 && info->default_low_guidance != info->default_guidance)
+        printf(", then %g", (double)info->default_low_guidance);
+    printf("%s%s unless told otherwise\n", info->default_sampler[0] ? ", sampler " : "", info->default_sampler);
     if (distilled_advice(info)) printf("%s (--steps, --cfg-scale)\n", distilled_advice(info));
 }
 

@@ -1,16 +1,27 @@
 /* LoRAs on the command line: --lora FILE:0.8, and <lora:NAME:0.8> in the prompt, whose NAME is a file in --lora-dir. A
-   picture's text has them all as "LoRA", with their files by names alone, and the prompt without its tags. Not part of
-   dit.h. */
+   picture's text has them all as "LoRA", with their files by names alone, and the prompt without its tags. |high_noise|
+   or |low_noise| before a name is an expert of a model with two, the only one that the LoRA is for. Not part of dit.h.
+ */
 #ifndef LORA_H
 #define LORA_H
 #include "dit.h"
 #include "files.h"
 #include "options.h"
+#include <ctype.h>
 
 typedef struct lora_item {
     char path[PATH_SIZE];
     float weight;
+    dit_role expert; /* DIT_ROLE_NONE: its name tells, see divide_loras */
 } lora_item;
+
+static const struct {
+    const char *before; /* the name, as in stable-diffusion.cpp */
+    const char *word, *noise;
+    dit_role role;
+} lora_experts[] = {{"|high_noise|", "high", "high noise", DIT_ROLE_TRANSFORMER},
+                    {"|low_noise|", "low", "low noise", DIT_ROLE_TRANSFORMER_2}};
+enum { LORA_EXPERTS = 2 };
 
 typedef struct lora_list {
     lora_item items[LORA_MOST];
@@ -94,7 +105,14 @@ static int add_lora(const options *o, const char *text, size_t length, bool tag,
     lora_item *item;
     float weight, other;
     size_t size, stem;
+    dit_role expert = DIT_ROLE_NONE;
     while (length && text[0] == ' ') text++, length--;
+    for (size_t i = 0; i < LORA_EXPERTS; i++) {
+        const size_t before = strlen(lora_experts[i].before);
+        if (length < before || strncmp(text, lora_experts[i].before, before)) continue;
+        expert = lora_experts[i].role;
+        text += before, length -= before;
+    }
     if (!length) return EXIT_GOOD;
     lora_weight(text, length, &size, &weight);
     if (out->count == LORA_MOST)
@@ -117,6 +135,7 @@ static int add_lora(const options *o, const char *text, size_t length, bool tag,
                         o->lora_dir);
     }
     item->weight = weight;
+    item->expert = expert;
     if (weight != 0) out->count++;
     return EXIT_GOOD;
 }
@@ -154,18 +173,24 @@ static int take_lora_tags(const options *o, lora_list *out) {
     return code;
 }
 
+static const char *lora_before(const lora_item *item) {
+    for (size_t i = 0; i < LORA_EXPERTS; i++)
+        if (lora_experts[i].role == item->expert) return lora_experts[i].before;
+    return "";
+}
+
 static int tell_loras(lora_list *list) {
     char weight[32];
     size_t room = 1, used = 0;
     uint32_t i;
     if (!list->count) return EXIT_GOOD;
-    for (i = 0; i < list->count; i++) room += strlen(base_name(list->items[i].path)) + sizeof weight + 4;
+    for (i = 0; i < list->count; i++) room += strlen(base_name(list->items[i].path)) + sizeof weight + 16;
     list->told = malloc(room);
     if (!list->told) return complain(EXIT_MEMORY, "out of memory");
     for (i = 0; i < list->count; i++) {
         shortest_number(list->items[i].weight, weight, sizeof weight);
-        used += (size_t)snprintf(list->told + used, room - used, "%s%s:%s", i ? "; " : "",
-                                 base_name(list->items[i].path), weight);
+        used += (size_t)snprintf(list->told + used, room - used, "%s%s%s:%s", i ? "; " : "",
+                                 lora_before(&list->items[i]), base_name(list->items[i].path), weight);
     }
     return EXIT_GOOD;
 }
@@ -192,6 +217,46 @@ static void loras_to_parts(const lora_list *list, bool merge, dit_component *par
         part->role = DIT_ROLE_LORA;
         part->weight = list->items[i].weight;
         part->merge = merge;
+        part->lora_of = list->items[i].expert;
     }
+}
+
+/* Whether the file's name says that it is for the expert of that word: "..._high_noise.safetensors", "HighNoise", or
+   "..._HIGH.safetensors", but not "high_detail". */
+static bool names_expert(const char *path, const char *word) {
+    char name[PATH_SIZE], *at, *ending;
+    snprintf(name, sizeof name, "%s", base_name(path));
+    for (at = name; *at; at++) *at = (char)tolower((unsigned char)*at);
+    ending = strrchr(name, '.');
+    if (ending) *ending = 0;
+    for (at = strstr(name, word); at; at = strstr(at + 1, word)) {
+        const char *behind = at + strlen(word);
+        if (!*behind) return at > name && strchr("_-. ", at[-1]);
+        if (strchr("_- ", *behind)) behind++;
+        if (!strncmp(behind, "noise", 5)) return true;
+    }
+    return false;
+}
+
+/* A LoRA of a model with two experts is for the one that its name tells, else for both, as a part for each. Returns
+   whether parts have changed. */
+static bool divide_loras(dit_component *parts, uint32_t *count, bool quiet) {
+    const uint32_t before = *count;
+    bool divided = false;
+    for (uint32_t i = 0; i < before; i++) {
+        bool told[LORA_EXPERTS];
+        if (parts[i].role != DIT_ROLE_LORA || parts[i].lora_of != DIT_ROLE_NONE) continue;
+        divided = true;
+        for (size_t k = 0; k < LORA_EXPERTS; k++) told[k] = names_expert(parts[i].source.path, lora_experts[k].word);
+        parts[i].lora_of = told[1] && !told[0] ? DIT_ROLE_TRANSFORMER_2 : DIT_ROLE_TRANSFORMER;
+        if (told[0] == told[1]) {
+            parts[*count] = parts[i];
+            parts[(*count)++].lora_of = DIT_ROLE_TRANSFORMER_2;
+        } else if (!quiet) {
+            fprintf(stderr, "dit: LoRA %s is for the expert for %s, by its name\n", base_name(parts[i].source.path),
+                    lora_experts[told[1]].noise);
+        }
+    }
+    return divided;
 }
 #endif

@@ -18,7 +18,7 @@ typedef struct options {
         *count, *output, *device, *noise, *latent_out, *preview, *preview_path, *preview_interval, *trace, *type,
         *type_rules, *repeat_from, *batch, *grid, *quality, *serve, *completion;
     const char *init_image, *end_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last,
-        *rescale, *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
+        *low_guidance, *rescale, *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *clip_vision, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
@@ -68,6 +68,7 @@ static const option_entry option_table[] = {
     {"--sampler", NULL, "--sampling-method|--sampler-name", TEXT(sampler), TOLD_HERE, "Sampler"},
     {"--scheduler", NULL, "--schedule", TEXT(schedule), TOLD_HERE, "Schedule type"},
     {"--cfg-scale", NULL, "--true-cfg-scale", TEXT(guidance), TOLD_HERE, "CFG scale"},
+    {"--low-noise-cfg-scale", NULL, "--guidance-scale-2", TEXT(low_guidance), TOLD_HERE, "Low noise CFG scale"},
     {"--seed", "-s", NULL, TEXT(seed), TOLD_HERE, "Seed"},
     {"--width", "-W", NULL, TEXT(width), TOLD_HERE, size_key},
     {"--height", "-H", NULL, TEXT(height), TOLD_WITH, size_key},
@@ -285,6 +286,7 @@ static const char rarest_help_text[] =
     "                              taylor, spectrum, fbcache, ... (docs/caching.md)\n"
     "      --keep-references       read each --ref-image once, not in every step\n"
     "                              (FLUX.2 klein 9B KV does so by itself)\n"
+    "      --low-noise-cfg-scale X  guidance of the second expert (Wan 2.2 A14B)\n"
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
     "                              guidance; others are half the work (default: all)\n"
@@ -424,8 +426,9 @@ static const struct {
     {"", "--ckpt|--checkpoint|--model-path", "--model is the file"},
     {"", "--audio-vae", "clips of LTX-2 are written without their sound; leave it out"},
     {"", "--llm-vision|--qwen2vl-vision", "--llm names the encoder's whole folder, which has its vision tower"},
-    {"", "--high-noise-steps|--high-noise-cfg-scale|--high-noise-sampling-method|--moe-boundary",
-     "both experts share steps, scale and sampler, and the model knows where they change; leave it out"},
+    {"", "--high-noise-steps|--high-noise-sampling-method|--moe-boundary",
+     "both experts share steps and sampler, and the model knows where they change; leave it out"},
+    {"", "--high-noise-cfg-scale", "--cfg-scale is that of the first expert, --low-noise-cfg-scale that of the second"},
     {"", "--taesd-preview-only", "--taesd makes previews alone where there is an autoencoder; leave it out"},
     {"", "--lora-apply-mode|--lora-scale",
      "--lora FILE:0.8 has the weight; --lora-merge adds it to the model's weights"},
@@ -700,8 +703,8 @@ static int take_guidance(const char *text, float usual, float *out) {
 /* Options that are numbers of a job, 0 where they are not given; a control net's strength is 1 then. */
 typedef struct job_numbers {
     float control_strength, control_first, control_last, control_mode, length_limit;
-    float strength, distilled, slg_scale, skip_first, skip_last, rescale, apg_eta, apg_norm, guided_first, guided_last,
-        eta, shift, fps, loop_edit;
+    float strength, distilled, slg_scale, skip_first, skip_last, low_guidance, rescale, apg_eta, apg_norm, guided_first,
+        guided_last, eta, shift, fps, loop_edit;
 } job_numbers;
 
 typedef struct number_entry {
@@ -716,6 +719,7 @@ static const number_entry number_table[] = {
     {"--guidance", NUMBER(distilled), 0.001, 1000, 3.5},
     {"--guidance-start", NUMBER(guided_first), 0, 1, 0},
     {"--guidance-end", NUMBER(guided_last), 0.001, 1, 1},
+    {"--low-noise-cfg-scale", NUMBER(low_guidance), 1, 100, 3},
     {"--guidance-rescale", NUMBER(rescale), 0, 1, 0.7},
     {"--apg-eta", NUMBER(apg_eta), 0, 1, 0},
     {"--apg-norm", NUMBER(apg_norm), 0.001, 1e6, 15},

@@ -335,6 +335,14 @@ static size_t latent_values(const app *a) {
            (a->r.height / a->info.latent_factor);
 }
 
+/* Steps and guidance that nobody asked for are the model's. */
+static void take_defaults(app *a) {
+    if (a->r.steps == 0) a->r.steps = a->info.default_steps;
+    if (a->r.guidance > 0) return;
+    a->r.guidance = a->info.default_guidance;
+    if (!a->o.low_guidance) a->r.numbers.low_guidance = a->info.default_low_guidance;
+}
+
 static int prepare(app *a) {
     double begin = now();
     int code;
@@ -344,8 +352,7 @@ static int prepare(app *a) {
     if (a->o.latent_out) a->latents = calloc(a->r.count, a->latent_room * sizeof(float));
     if (!a->rgba || (a->o.latent_out && !a->latents))
         return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");
-    if (a->r.steps == 0) a->r.steps = a->info.default_steps;
-    if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
+    take_defaults(a);
     code = encode_on_cpu(a);
     if (!code && !a->context) code = open_context(a);
     if (!code) tell_other_device(a);

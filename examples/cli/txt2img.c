@@ -94,7 +94,7 @@ static char *loading_text(options *o, const lora_list *loras) {
         append_pair(&out, entry->name, value ? value : "");
     }
     for (i = 0; i < loras->count; i++) {
-        snprintf(weight, sizeof weight, "%.9g", (double)loras->items[i].weight);
+        snprintf(weight, sizeof weight, "%.9g %d", (double)loras->items[i].weight, (int)loras->items[i].expert);
         append_pair(&out, weight, loras->items[i].path);
     }
     return out.at;
@@ -313,8 +313,7 @@ static int show_info(app *a) {
     if (!code) code = stand_in(a);
     if (!code && a->o.device) code = open_context(a);
     if (code) return code;
-    if (!a->r.steps) a->r.steps = a->info.default_steps;
-    if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
+    take_defaults(a);
     result = tell_model(a, a->headers, level);
     dit_model_destroy(a->headers);
     end_request(a);

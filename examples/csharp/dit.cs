@@ -286,7 +286,8 @@ namespace Dit {
             public float default_guidance;
             public uint latent_channels, latent_factor;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] default_sampler;
-            [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] default_schedule;
+            [MarshalAs(UnmanagedType.ByValArray, SizeConst = 28)] public byte[] default_schedule;
+            public float default_low_guidance;
             public ulong weight_bytes, streamed_bytes, absent_bytes;
             public uint layers, single_layers, hidden, heads, patch, default_latent_frames;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 3)] public IntPtr[] encoders;

@@ -69,7 +69,7 @@ class ModelInfo(c.Structure):
         (c.c_char * 32, "family,variant"), (u64 * 16, "parameters"),
         (u32, "missing,default_width,default_height,size_multiple,default_steps,class_count,frame_multiple,default_frames"),
         (f32, "default_fps"), (flag, "wants_image,takes_last_image,wants_last_image,wants_mask,wants_control,takes_control,holds_frames,takes_image"), (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
-        (c.c_char * 32, "default_sampler,default_schedule"), (u64, "weight_bytes,streamed_bytes,absent_bytes"),
+        (c.c_char * 32, "default_sampler"), (c.c_char * 28, "default_schedule"), (f32, "default_low_guidance"), (u64, "weight_bytes,streamed_bytes,absent_bytes"),
         (u32, "layers,single_layers,hidden,heads,patch,default_latent_frames"), (text * 3, "encoders"), (text * 16, "places"),
         (u32, "lora_count,control_count")])
 

@@ -132,7 +132,10 @@ DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err) {
 static void diti_lora_set_defaults(dit_model *model, const dit_lora_info *info) {
     if (info->weight <= 0) return;
     if (info->steps) model->info.default_steps = info->steps;
-    if (info->guidance > 0) model->info.default_guidance = info->guidance;
+    if (info->guidance > 0) {
+        model->info.default_guidance = info->guidance;
+        model->info.default_low_guidance = 0;
+    }
     if (info->steps || info->guidance > 0)
         diti_log(&model->env, DITI_LOG_INFO, "LoRA %s: %u steps, guidance %g by default", info->name,
                  (unsigned)model->info.default_steps, (double)model->info.default_guidance);

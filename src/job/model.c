@@ -422,8 +422,10 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.default_width = (traits->default_columns ? traits->default_columns : traits->default_size) * factor;
     model->info.size_multiple = (traits->pads_patches ? 1 : traits->patch) * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
-    if (model->info.default_guidance <= 0)
+    if (model->info.default_guidance <= 0) {
         model->info.default_guidance = model->low ? traits->expert_guidance : traits->default_guidance;
+        model->info.default_low_guidance = model->low ? traits->expert_low_guidance : traits->late_guidance;
+    }
     model->info.latent_channels = traits->latent_channels;
     model->info.layers = traits->layers;
     model->info.single_layers = traits->single_layers;

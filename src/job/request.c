@@ -703,12 +703,13 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_picture_noise(model, env, desc, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0)
-        out->guidance.low_scale =
-            model->low ? model->transformer->traits.expert_low_guidance : model->transformer->traits.late_guidance;
+        out->guidance.low_scale = model->info.default_low_guidance;
     if (model->guides_apart && out->guidance.low_scale > 0) out->late_steps = (out->shape.steps + 15) / 16;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
-    out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
+    out->shape.guided = diti_request_guided(
+        model, env, desc,
+        out->guidance.scale == 1 && out->guidance.low_scale > 0 ? out->guidance.low_scale : out->guidance.scale);
     out->shape.bare = out->shape.guided && model->guides_apart;
     if (out->shape.bare && !model->unconditional)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

@@ -196,6 +196,34 @@ static void test_broken(dit_context *context, uint64_t budget) {
     dit_model_destroy(model);
 }
 
+/* An expert is guided where the other one is not. */
+static void test_guidance(dit_context *context) {
+    static uint8_t frames[3][VALUES];
+    static const float scales[3][2] = {{1, 0}, {1, 3}, {3, 1}}; /* of the experts for high noise and low noise */
+    dit_model *model = load(context, 0);
+    dit_job_desc desc = describe(model, 3);
+    dit_error err = {0};
+    dit_model_info info;
+    size_t i;
+    dit_model_get_info(model, &info);
+    CHECK(info.default_guidance == 3.5f && info.default_low_guidance == 3.5f);
+    desc.shift = 3;
+    for (i = 0; i < 3; i++) {
+        dit_job *job = NULL;
+        desc.guidance.scale = scales[i][0];
+        desc.guidance.low_scale = scales[i][1];
+        if (!CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message)) continue;
+        CHECK(boundary(job) > 0 && boundary(job) < 3);
+        CHECK_MESSAGE(dit_job_wait(job, UINT64_MAX) == DIT_OK && read_frames(job, frames[i]), "guidance %g, %g",
+                      (double)scales[i][0], (double)scales[i][1]);
+        dit_job_destroy(job);
+    }
+    CHECK_MESSAGE(memcmp(frames[0], frames[1], VALUES) != 0, "low noise alone is not guided");
+    CHECK_MESSAGE(memcmp(frames[0], frames[2], VALUES) != 0 && memcmp(frames[1], frames[2], VALUES) != 0,
+                  "high noise alone is not guided");
+    dit_model_destroy(model);
+}
+
 /* Commands of the application, on a device whose memory the host does not see: slots have one mirror together. */
 static void test_recorded(uint64_t budget, const uint8_t *plain) {
     static uint8_t clip[VALUES];
@@ -412,6 +440,7 @@ int main(void) {
     if (CHECK_MESSAGE(dit_context_create(&cd, &context, &err) == DIT_OK, "%s", err.message)) {
         test_turns(context, &budget, plain);
         test_part(context, plain);
+        test_guidance(context);
         test_broken(context, budget);
         cd.devices = "0,0";
         if (CHECK_MESSAGE(dit_context_create(&cd, &two, &err) == DIT_OK, "%s", err.message)) {

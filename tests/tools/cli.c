@@ -434,6 +434,9 @@ static const refusal refusals[] = {
     {{"--cfg-scale", "inf"}, 2, "is 100"},
     {{"--cfg-scale", "nan"}, 2, "is 4.5"},
     {{"--cfg-scale", "4,5"}, 2, "is 4"},
+    {{"--low-noise-cfg-scale", "0"}, 2, "is 1"},
+    {{"--low-noise-cfg-scale", "3"}, 2, "this model has one transformer, whose guidance is --cfg-scale"},
+    {{"--high-noise-cfg-scale", "3"}, 2, "--low-noise-cfg-scale that of the second"},
     {{"-s", "18446744073709551616"}, 2, "is 18446744073709551615"},
     {{"-s", "abc"}, 2, "is 42"},
     {{"-s", "-1.5"}, 2, "-1 or random"},
@@ -1245,13 +1248,21 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--quiet",
                                      "--repeat-from",
                                      NULL};
-static char *const of_pictures[] = {"--ref-image",         "--cache",
-                                    "--keep-references",   "--lora",
-                                    "--lora-dir",          "--lora-merge",
-                                    "--control-net",       "--control-image",
-                                    "--control-strength",  "--control-start",
-                                    "--control-end",       "--control-mode",
-                                    "--cfg-normalization", NULL}; /* test_references, test_loras, test_steered */
+static char *const of_pictures[] = {"--ref-image",
+                                    "--cache",
+                                    "--keep-references",
+                                    "--lora",
+                                    "--lora-dir",
+                                    "--lora-merge",
+                                    "--control-net",
+                                    "--control-image",
+                                    "--control-strength",
+                                    "--control-start",
+                                    "--control-end",
+                                    "--control-mode",
+                                    "--cfg-normalization",
+                                    "--low-noise-cfg-scale",
+                                    NULL}; /* test_references, test_loras, test_steered, test_one_expert */
 static char *const pictureless[] = {"--list-devices", "--info",    "--info-level",    "--help",
                                     "--help-all",     "--version", "--encode-prompt", "--list-models",
                                     "--doctor",       "--man",     "--completion",    NULL};
@@ -2373,6 +2384,66 @@ static void test_experts(void) {
     CHECK_MESSAGE(o.code == 0 && !same_files(in_work(made[0]), in_work(made[1])), "%s", o.err);
 }
 
+/* A LoRA of rank 1 for a layer of both experts. */
+static void store_style(const char *path) {
+    enum { WIDTH = 72 };
+    static const char header[] = "{\"transformer.blocks.0.ffn.net.2.lora_A.weight\":"
+                                 "{\"dtype\":\"F32\",\"shape\":[1,144],\"data_offsets\":[0,576]},"
+                                 "\"transformer.blocks.0.ffn.net.2.lora_B.weight\":"
+                                 "{\"dtype\":\"F32\",\"shape\":[72,1],\"data_offsets\":[576,864]}}";
+    static unsigned char bytes[8 + sizeof header - 1 + 4 * 3 * WIDTH];
+    const float value = 0.2f;
+    bytes[0] = (unsigned char)(sizeof header - 1);
+    memcpy(bytes + 8, header, sizeof header - 1);
+    for (size_t i = 0; i < 3 * WIDTH; i++) memcpy(bytes + 8 + sizeof header - 1 + 4 * i, &value, sizeof value);
+    store(path, bytes, sizeof bytes);
+}
+
+/* A clip of two steps, one of each expert, with these options. */
+static outcome run_experts(const char *made, char *a, char *b, char *c, char *d) {
+    return RUN("-m", EXPERTS, "-p", "x", "--frames", "5", "-W", "48", "-H", "32", "--steps", "2", "--flow-shift", "3",
+               "-i", "models/strip.png", "-o", (char *)in_work(made), a, b, c, d);
+}
+
+/* A LoRA is for the expert that its name or what stands before it tells, else for both. Each expert has guidance. */
+static void test_one_expert(void) {
+    char *plain = strdup(in_work("style.safetensors")), *high = strdup(in_work("Style-HighNoise_v2.safetensors")),
+         *low = strdup(in_work("style_LOW.safetensors")), told_high[300], told_low[300];
+    outcome o;
+    store_style(plain);
+    store_style(high);
+    store_style(low);
+    snprintf(told_high, sizeof told_high, "|high_noise|%s", plain);
+    snprintf(told_low, sizeof told_low, "|low_noise|%s;|high_noise|%s:0", plain, plain);
+    o = run_experts("none.y4m", NULL, NULL, NULL, NULL);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = run_experts("both.y4m", "--lora", plain, NULL, NULL);
+    CHECK_MESSAGE(o.code == 0 && !strstr(o.err, "expert"), "%s", o.err);
+    o = run_experts("pair.y4m", "--lora", high, "--lora", low);
+    CHECK_MESSAGE(o.code == 0 &&
+                      strstr(o.err, "LoRA Style-HighNoise_v2.safetensors is for the expert for high noise") &&
+                      strstr(o.err, "LoRA style_LOW.safetensors is for the expert for low noise, by its name"),
+                  "%s", o.err);
+    CHECK(same_files(in_work("both.y4m"), in_work("pair.y4m")));
+    o = run_experts("high.y4m", "--lora", high, NULL, NULL);
+    CHECK(o.code == 0);
+    o = run_experts("told.y4m", "--lora", told_high, NULL, NULL);
+    CHECK(o.code == 0 && same_files(in_work("high.y4m"), in_work("told.y4m")));
+    o = run_experts("low.y4m", "--lora", low, NULL, NULL);
+    CHECK(o.code == 0 && !same_files(in_work("low.y4m"), in_work("high.y4m")));
+    CHECK(!same_files(in_work("low.y4m"), in_work("both.y4m")) && !same_files(in_work("low.y4m"), in_work("none.y4m")));
+    CHECK(!same_files(in_work("high.y4m"), in_work("both.y4m")));
+    o = run_experts("told.apng", "--lora", told_low, "--low-noise-cfg-scale", "1");
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    check_told(in_work("told.apng"), "CFG scale: 3.5, Low noise CFG scale: 1, ");
+    check_told(in_work("told.apng"), "LoRA: \"|low_noise|style.safetensors:1\"");
+    o = run_experts("less.y4m", "--low-noise-cfg-scale", "1", NULL, NULL);
+    CHECK(o.code == 0 && !same_files(in_work("less.y4m"), in_work("none.y4m")));
+    free(plain);
+    free(high);
+    free(low);
+}
+
 #define GUIDED "tests/fixtures/pipe_ideogram4"
 
 /* A transformer for the unconditional half of guidance is the one of the folder, or another one by its option. */
@@ -2400,6 +2471,17 @@ static void test_unconditional(void) {
         CHECK_MESSAGE(o.code == 0, "%s", o.err);
     }
     CHECK(same_pixels(in_work(made[0]), in_work(made[1])) && !same_pixels(in_work(made[0]), in_work(made[2])));
+    /* The last step is guided less, where nobody asks for one scale in all of them. */
+    o = RUN("-m", GUIDED, "--llm", "tests/fixtures/pipe_krea2/text_encoder", "--tokenizer",
+            "tests/fixtures/pipe_krea2/tokenizer", "--vae", "tests/fixtures/pipe_flux2_klein/vae", "-p", "x", "-W",
+            "48", "-H", "32", "--steps", "1", "--cfg-scale", "7", "-o", (char *)in_work(made[1]));
+    CHECK(o.code == 0 && !same_pixels(in_work(made[0]), in_work(made[1])));
+    check_told(in_work(made[0]), "CFG scale: 7, Low noise CFG scale: 3, ");
+    check_told(in_work(made[1]), "CFG scale: 7, Seed");
+    o = RUN("--repeat-from", (char *)in_work(made[0]), "-m", GUIDED, "--llm", "tests/fixtures/pipe_krea2/text_encoder",
+            "--tokenizer", "tests/fixtures/pipe_krea2/tokenizer", "--vae", "tests/fixtures/pipe_flux2_klein/vae", "-o",
+            (char *)in_work(made[2]));
+    CHECK(o.code == 0 && same_pixels(in_work(made[0]), in_work(made[2])));
 }
 
 #define SEES "tests/fixtures/pipe_hunyuanvideo15"
@@ -2468,6 +2550,7 @@ static void test_parts(void) {
             "x");
     CHECK(one_line_saying(&o, 3, "no autoencoder; add it with --vae FILE"));
     test_experts();
+    test_one_expert();
     test_unconditional();
     test_image_encoder();
     test_foreign_vae();
