@@ -38,7 +38,7 @@ vpath %.c $(sort $(dir $(WRITTEN)))
 # These tests compute so much themselves that gcc's better code pays for the time of compiling it; drivers do the work
 # of the others, which clang, where it is installed, compiles in less than half of the time.
 QUICK   := $(shell command -v clang >/dev/null && echo clang || echo $(CC))
-COMPUTING = attention bench golden int8 kernels layers model split_matrix text w8a8
+COMPUTING = attention bench golden int8 kernels kernels_rows layers model split_matrix text w8a8
 FUZZERS  = $(addprefix build/fuzz/,$(filter fuzz_%,$(basename $(notdir $(WRITTEN)))))
 PROGRAMS = $(patsubst examples/cli/txt2img.c,build/dit,$(wildcard examples/cli/txt2img.c)) \
            $(patsubst examples/%.c,build/%,$(wildcard examples/minimal.c)) \
@@ -147,7 +147,6 @@ build/tests/convert build/asan/convert build/tests/w8a8 build/tests/calibrate bu
 build/tests/compare build/asan/compare: tools/compare_stats.h
 build/dit-convert build/tests/convert build/asan/convert build/tests/w8a8 build/tests/calibrate build/asan/calibrate: LINKED += -ffp-contract=off
 build/dit-convert: LINKED += -O3
-build/tests/int8 build/asan/int8: kernels.c
 build/tests/terminal build/asan/terminal: LIBS += -lutil
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters build/fuzz/fuzz_frames: \
     $(wildcard examples/cli/*.h)

@@ -40,7 +40,7 @@ seconds_of() {
     suite) echo 90 ;;     # tests/run.sh in the way `driver`
     esac
 }
-tests="kernels attention int8 guard stream contract split_jobs"
+tests="kernels kernels_rows attention int8 guard stream contract split_jobs"
 [ -d tests/fixtures/pipe_opensora12 ] || tests=${tests% split_jobs} # whose models a small tree lacks
 # Models that weigh a megabyte and more, and that none of the other tests and fixtures reads.
 heavy="pipe_opensora12 pipe_flux2_klein pipe_krea2 pipe_flux3 pipe_qwenimage pipe_opensora11 pipe_ltx pipe_cogvideox_2b"
@@ -127,8 +127,8 @@ pack() { # pack FOLDER
     cp "$stb"/stb_image.h "$stb"/stb_image_write.h "$work/pack/include/stb/" || fail "stb's headers are not installed"
     pack_vulkan
     pack_gl
-    make build/alone/dit build/dit-bench build/tests/golden build/tests/kernels || exit 1
-    for program in alone/dit dit-bench tests/golden tests/kernels; do strip -o "$work/pack/bin/${program##*/}" "build/$program" || exit 1; done
+    make build/alone/dit build/dit-bench build/tests/golden build/tests/kernels build/tests/kernels_rows || exit 1
+    for program in alone/dit dit-bench tests/golden tests/kernels tests/kernels_rows; do strip -o "$work/pack/bin/${program##*/}" "build/$program" || exit 1; done
     sh tools/versus.sh fetch "$work/pack/ggml" || exit 1
     git rev-parse --short HEAD >"$work/pack/COMMIT" 2>/dev/null || echo unknown >"$work/pack/COMMIT"
     XZ_OPT=-4 tar -C "$work/pack" -cJf "$1/gpu-day.tar.xz" . && rm -rf "$work/pack" && pack_tree "$1/tree.tar.xz" || exit 1
@@ -193,7 +193,7 @@ carried_program() { # carried_program NAME...: in place of what was not built
     mkdir -p build/tests
     for name in "$@"; do
         folder=build
-        case $name in golden | kernels) folder=build/tests ;; esac
+        case $name in golden | kernels*) folder=build/tests ;; esac
         rm -f "$folder/$name" && cp "$carried/bin/$name" "$folder/$name" || return 1
     done
     echo "Not built: $*. Carried programs take their place."
@@ -202,7 +202,7 @@ carried_program() { # carried_program NAME...: in place of what was not built
 # The parts may come in any order.
 have() { # have NAME...: what was not built is carried
     for program in "$@"; do
-        case $program in golden | kernels) path=build/tests/$program ;; *) path=build/$program ;; esac
+        case $program in golden | kernels*) path=build/tests/$program ;; *) path=build/$program ;; esac
         [ -x "$path" ] || carried_program "$program" >&2 || return 1
     done
 }
@@ -223,7 +223,7 @@ part_tests() {
     for name in golden $tests; do names="$names build/tests/$name"; done
     # shellcheck disable=SC2086
     timeout "$1" make -k -j"$threads" $names >&2 && return
-    for name in golden kernels; do [ -x build/tests/$name ] || carried_program $name || return 1; done
+    for name in golden kernels kernels_rows; do [ -x build/tests/$name ] || carried_program $name || return 1; done
     for name in golden $tests; do [ -x "build/tests/$name" ] || echo "tests/$name.c was not built"; done >&2
     return 1
 }
@@ -280,7 +280,7 @@ part_suite() {
     built=
     for name in $tests; do [ ! -x "build/tests/$name" ] || built="$built $name"; done
     # shellcheck disable=SC2086
-    DIT_TEST_WAYS=driver DIT_TEST_DRIVER=$driver DIT_TEST_LAYERS=$layers DIT_TEST_SECONDS=$1 DIT_TEST_JOBS=$([ "$threads" -ge 8 ] && echo 8 || echo 2) sh tests/run.sh ${built:-kernels}
+    DIT_TEST_WAYS=driver DIT_TEST_DRIVER=$driver DIT_TEST_LAYERS=$layers DIT_TEST_SECONDS=$1 DIT_TEST_JOBS=$([ "$threads" -ge 8 ] && echo 8 || echo 2) sh tests/run.sh ${built:-kernels kernels_rows}
     code=$?
     echo '```'
     return $code

@@ -3,9 +3,7 @@
    side by side. No driver that can be had runs matrices of 8-bit floats, so that the override float8=2 puts halves in
    their place, which hold every value of them; tools/feigned.sh compiles the real ones.
    test-runs: lavapipe sanitize, in test-all newest swiftshader */
-#define main kernels_main
-#include "kernels.c"
-#undef main
+#include "kernel_bench.h"
 
 static float row_scale(const unsigned char *row, uint32_t columns) {
     float scale;
@@ -200,7 +198,7 @@ int main(void) {
     dit_error err = {0};
     dit_context_desc desc = {0};
     diti_device *device = NULL;
-    sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
+    sweep = test_sweeps();
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     test_rows("rung=fp16,cpu=1");

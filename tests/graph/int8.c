@@ -2,9 +2,7 @@
    sizes, extremes, rows of nothing, every operand of the epilogue; equal bytes from every slicing and, but for what a
    compiler may fuse in the epilogue, from every kernel.
    test-compiler: quick   test-runs: lavapipe sanitize, in test-all newest discrete swiftshader races */
-#define main kernels_main
-#include "kernels.c"
-#undef main
+#include "kernel_bench.h"
 
 /* --- int8 rows on the host --- */
 
@@ -558,20 +556,10 @@ static void test_refusals(diti_device *device) {
     product_free(&p);
 }
 
-static bool has_rung(const char *overrides) {
-    dit_context_desc desc = {0};
-    diti_device *device = NULL;
-    dit_error err = {0};
-    desc.overrides = overrides;
-    if (diti_device_open(&desc, &env, &device, &err) < 0) return false;
-    diti_device_close(device);
-    return true;
-}
-
 int main(void) {
     dit_error err = {0};
     bool units;
-    sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
+    sweep = test_sweeps();
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     test_host();

@@ -2,9 +2,7 @@
    columns, and their products, against double precision: every packed type, odd rows, blocks of nothing, values that
    are not finite, all operands of the epilogue, weights in parts, slices, small limits; and who shares blocks.
    test-compiler: quick   test-runs: lavapipe, in test-all swiftshader sanitize newest */
-#define main kernels_main
-#include "kernels.c"
-#undef main
+#include "kernel_bench.h"
 
 /* --- blocks on the host --- */
 
@@ -389,7 +387,7 @@ int main(void) {
     dit_error err = {0};
     diti_device *device;
     bool exists;
-    sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
+    sweep = test_sweeps();
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     device = open_device("packed_dot=1", 0);
