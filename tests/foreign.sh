@@ -22,6 +22,7 @@ passed=0 failed=0
 # Tests that no compiler for Windows can take, each for a thing of POSIX that Windows lacks.
 for_posix_alone='
 cli           poll, fork and signals: it drives build/dit as a process
+cli_inputs    likewise
 compare       the shell: it drives build/dit-compare as a process
 engine        sleep, and programs that the shell runs in the background: it drives build/engine as a process
 faults        backtrace of execinfo.h, by which it knows call sites

@@ -821,7 +821,7 @@ static void test_answers(void) {
         holds("dit.1", ".TP\n.B \\-p, \\-\\-prompt TEXT\nwhat to show\n") && holds("dit.1", ".SH EXIT STATUS\n"));
 }
 
-/* ---- README's commands as they are printed; those of clips are in tests/tools/cli.c ---- */
+/* ---- README's commands as they are printed; those of clips are in tests/tools/cli_inputs.c ---- */
 
 static bool run_line(const char *line) {
     char whole[1400];

@@ -1,0 +1,50 @@
+/* A folder of a test's own, which it removes at its end, and files in it. */
+#ifndef WORK_FOLDER_H
+#define WORK_FOLDER_H
+#include "files.h"
+#include <ftw.h>
+#include <unistd.h>
+
+static char work[256]; /* the folder */
+
+static inline const char *in_work(const char *name) {
+    static char paths[8][320];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", work, name);
+    return path;
+}
+
+static bool exists(const char *path) { return access(path, F_OK) == 0; }
+
+/* Makes the folder of the test of that name, with a folder for caches in it. */
+static inline bool make_work(const char *test) {
+    snprintf(work, sizeof work, "%s/dit-%s-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", test);
+    return mkdtemp(work) && mkdir(in_work("cache"), 0700) == 0;
+}
+
+static inline int remove_one(const char *path, const struct stat *info, int kind, struct FTW *ftw) {
+    (void)info, (void)kind, (void)ftw;
+    return remove(path);
+}
+
+static inline void remove_work(void) { nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
+static inline unsigned char *load(const char *path, size_t *size) {
+    return (unsigned char *)test_read_file(path, size);
+}
+
+static inline void store(const char *path, const void *data, size_t size) {
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) abort();
+}
+
+static inline bool same_files(const char *a, const char *b) {
+    size_t size = 0, size_2 = 0;
+    unsigned char *x = load(a, &size), *y = load(b, &size_2);
+    bool same = x && y && size == size_2 && memcmp(x, y, size) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+#endif
