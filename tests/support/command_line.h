@@ -201,14 +201,18 @@ static inline png_file read_png(const char *path) {
     return png;
 }
 
-static inline bool same_pixels(const char *a, const char *b) {
+/* 1: both PNGs are sound and have the same pixels; -1: they have others; 0: one is not sound. */
+static inline int compare_pixels(const char *a, const char *b) {
     png_file x = read_png(a), y = read_png(b);
-    bool same = x.sound && y.sound && x.width == y.width && x.height == y.height &&
+    bool same = x.rgb && y.rgb && x.width == y.width && x.height == y.height &&
                 memcmp(x.rgb, y.rgb, (size_t)x.width * x.height * 3) == 0;
     free(x.rgb);
     free(y.rgb);
-    return same;
+    return !x.sound || !y.sound ? 0 : same ? 1 : -1;
 }
+
+static inline bool same_pixels(const char *a, const char *b) { return compare_pixels(a, b) > 0; }
+static inline bool other_pixels(const char *a, const char *b) { return compare_pixels(a, b) < 0; }
 
 /* Runs with these options, then again from the picture: the same bytes. again: what the picture does not tell. */
 static inline void check_repeated(char **args, char **again, const char *told) {

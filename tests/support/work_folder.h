@@ -39,12 +39,16 @@ static inline void store(const char *path, const void *data, size_t size) {
     if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) abort();
 }
 
-static inline bool same_files(const char *a, const char *b) {
+/* 1: both files have the same bytes; -1: they have others; 0: one is empty or not there. */
+static inline int compare_files(const char *a, const char *b) {
     size_t size = 0, size_2 = 0;
     unsigned char *x = load(a, &size), *y = load(b, &size_2);
-    bool same = x && y && size == size_2 && memcmp(x, y, size) == 0;
+    const bool same = size && size == size_2 && memcmp(x, y, size) == 0;
     free(x);
     free(y);
-    return same;
+    return !size || !size_2 ? 0 : same ? 1 : -1;
 }
+
+static inline bool same_files(const char *a, const char *b) { return compare_files(a, b) > 0; }
+static inline bool other_files(const char *a, const char *b) { return compare_files(a, b) < 0; }
 #endif
