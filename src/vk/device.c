@@ -482,7 +482,6 @@ static dit_result diti_device_open_local(diti_device *device, const dit_context_
 
 static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
     const char *missing = NULL;
-    if (!given->get_instance_proc_addr) missing = "get_instance_proc_addr";
     if (!given->instance) missing = "instance";
     if (!given->physical_device) missing = "physical_device";
     if (!given->device) missing = "device";
@@ -588,9 +587,8 @@ static bool diti_device_is_given(const dit_context_desc *desc) {
 static dit_result diti_device_check_desc(const dit_context_desc *desc, dit_error *err) {
     if (desc->vulkan_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u devices were given in place of one", desc->vulkan_count);
-    if (desc->vulkan_count && !desc->vulkan) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "vulkan_count is 1, but vulkan is NULL");
-    }
+    if (desc->vulkan_count && !(desc->vulkan && desc->vulkan->get_instance_proc_addr))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: get_instance_proc_addr is missing");
     if (diti_device_is_given(desc) && desc->devices) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "set devices or vulkan, not both");
     }
@@ -623,9 +621,9 @@ static void diti_device_settle_in(diti_device *device, const dit_context_desc *d
     device->ordinal = place->ordinal;
     device->dropped = place->dropped;
     device->has_peers = place->count > 1;
-    device->shares_instance = first && first->owns_instance && !diti_device_is_given(desc) &&
-                              (!desc->vulkan_count || !desc->vulkan->get_instance_proc_addr ||
-                               desc->vulkan->get_instance_proc_addr == first->vk.GetInstanceProcAddr);
+    device->shares_instance =
+        first && first->owns_instance && !diti_device_is_given(desc) &&
+        (!desc->vulkan_count || desc->vulkan->get_instance_proc_addr == first->vk.GetInstanceProcAddr);
     if (!device->shares_instance) return;
     device->vk = first->vk;
     device->instance = first->instance;

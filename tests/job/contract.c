@@ -203,6 +203,8 @@ static void test_context_refusals(void) {
     d = zero;
     d.vulkan = &vk;
     CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "vulkan_count"));
+    d.vulkan_count = 1;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "get_instance_proc_addr"));
     memset(two, 0, sizeof two);
     d.vulkan = two;
     d.vulkan_count = 17;
