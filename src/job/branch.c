@@ -71,9 +71,9 @@ static dit_result diti_branch_check_reference(const dit_model *model, const dit_
                          "references[%u]: this version reads references of this model from bytes in memory only; give "
                          "rgba",
                          (unsigned)index);
-    if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
-                         (unsigned)index, (unsigned long long)image->row_pitch, image->width);
+    if (!diti_request_has_rows(image, (size_t)image->width * 4))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu does not suit %u x %u pixels",
+                         (unsigned)index, (unsigned long long)image->row_pitch, image->width, image->height);
     if (image->width >= least && image->height >= least && image->width <= 8 * image->height &&
         image->height <= 8 * image->width && image->width <= DITI_REFERENCE_SIDE &&
         image->height <= DITI_REFERENCE_SIDE)

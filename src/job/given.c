@@ -22,9 +22,9 @@ static dit_result diti_given_check_frame(const char *name, uint32_t index, const
     if ((image->rgb != NULL) != floats)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s, frame %u: frames that belong together are bytes, all of them, or floats", name, index);
-    if (image->row_pitch && image->row_pitch < line)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s, frame %u: row_pitch %llu is less than %u pixels", name,
-                         index, (unsigned long long)image->row_pitch, image->width);
+    if (!diti_request_has_rows(image, line))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s, frame %u: row_pitch %llu does not suit %u x %u pixels",
+                         name, index, (unsigned long long)image->row_pitch, image->width, image->height);
     return DIT_OK;
 }
 

@@ -676,6 +676,7 @@ DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, cons
 /* The input's values as float, count of them expected; *out freed with diti_free. */
 DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
                                             dit_error *err);
+DIT_INTERNAL bool diti_request_has_rows(const dit_image *image, size_t row);
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
 /* frames.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
    be 0. */

@@ -57,6 +57,12 @@ DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tenso
     return DIT_OK;
 }
 
+/* Whether row_pitch leads from row to row; that of a picture from its last row up, which is negative, does not. */
+DIT_INTERNAL bool diti_request_has_rows(const dit_image *image, size_t row) {
+    size_t size;
+    return !image->row_pitch || (image->row_pitch >= row && diti_mul_size(image->row_pitch, image->height, &size));
+}
+
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
     size_t i;
     for (i = 0; i < count; i++) {

@@ -19,9 +19,9 @@ static dit_result diti_start_check_image(const char *name, const dit_image *imag
                          "%s.rgb: floats are for frames of clips; give the bytes of a picture in rgba alone", name);
     if ((image->rgba != NULL) == (image->image != VK_NULL_HANDLE))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s needs either rgba or image", name);
-    if (image->rgba && image->row_pitch && image->row_pitch < (size_t)image->width * 4)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: row_pitch %llu is less than %u pixels of 4 bytes", name,
-                         (unsigned long long)image->row_pitch, image->width);
+    if (image->rgba && !diti_request_has_rows(image, (size_t)image->width * 4))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: row_pitch %llu does not suit %u x %u pixels of 4 bytes",
+                         name, (unsigned long long)image->row_pitch, image->width, image->height);
     return DIT_OK;
 }
 

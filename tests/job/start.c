@@ -463,6 +463,8 @@ static void test_refusals(void) {
     bad.rgba = start_rgba;
     bad.row_pitch = 8;
     refused(&desc, "row_pitch");
+    bad.row_pitch = (size_t)0 - 4 * (size_t)bad.width; /* rows from the last one up */
+    refused(&desc, "row_pitch");
     bad = mask_image;
     bad.rgba = NULL;
     bad.image = (VkImage)(uintptr_t)&desc;
