@@ -1,8 +1,6 @@
 /* Clips: the numbers of frames that a model and its autoencoder can make, and what a request says of them. */
 #include "job/job.h"
 
-#define DITI_CLIP_MOST_FRAMES 65536u
-
 DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model) {
     return model->transformer && model->transformer->traits.default_frames > 0;
 }

@@ -33,6 +33,9 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     diti_given *given = &out->shape.given[out->shape.given_count];
     uint32_t i, nearest;
     if (!images) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: frames is NULL", name);
+    if (frames > DITI_CLIP_MOST_FRAMES)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: it has %u frames; at most %u are possible", name, frames,
+                         DITI_CLIP_MOST_FRAMES);
     given->frames = given->pictures = frames ? frames : 1;
     given->floats = images[0].rgb != NULL;
     for (i = 0; i < given->frames; i++)

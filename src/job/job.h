@@ -660,6 +660,7 @@ DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t 
 /* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
 DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
 /* clip.c */
+#define DITI_CLIP_MOST_FRAMES 65536u
 DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model);
 DIT_INTERNAL void diti_model_describe_frames(dit_model *model);
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
