@@ -268,7 +268,7 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
     if (desc->loop >= out->shape.loop_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "loop is %u; it must be below loop_count, which is %u",
                          desc->loop, out->shape.loop_count);
-    if (out->shape.loop_count == 1 && (desc->loop_frames || desc->loop_edit > 0))
+    if (out->shape.loop_count == 1 && (desc->loop_frames || desc->loop_edit != 0))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
                          "loop_count");
@@ -333,7 +333,8 @@ static const char *diti_given_wants_holds(const dit_job_desc *desc) {
     if (desc->mask_strategy) return "mask_strategy";
     if (desc->loop_count > 1) return "loop_count";
     if (desc->loop) return "loop";
-    return desc->loop_frames ? "loop_frames" : NULL;
+    if (desc->loop_frames) return "loop_frames";
+    return desc->loop_edit == 0 ? NULL : "loop_edit";
 }
 
 DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

@@ -31,6 +31,8 @@ DIT_INTERNAL dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_
         if (!input->data || input->rank > 5)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has no data or more than 5 dimensions",
                              input->name);
+        if (diti_request_input(desc, input->name) != input)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s is given twice", input->name);
     }
     return DIT_OK;
 }

@@ -9,6 +9,9 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
+    if (desc->init_count && !desc->init_image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: init_image is NULL, init_count is %u",
+                         desc->init_count);
     return DIT_OK;
 }
 

@@ -291,6 +291,15 @@ static void spoil_input_shape(dit_job_desc *d) {
     static dit_tensor tensor = {"noise", DIT_TYPE_F32, 4, {1, 4, 2, 2, 0}, data};
     d->inputs = &tensor, d->input_count = 1;
 }
+static void spoil_input_twice(dit_job_desc *d) {
+    static const float data[64];
+    static const dit_tensor noise = {"noise", DIT_TYPE_F32, 4, {1, 4, 4, 4, 0}, data};
+    static dit_tensor tensors[2];
+    tensors[0] = tensors[1] = noise;
+    d->inputs = tensors, d->input_count = 2;
+}
+static void spoil_init_count(dit_job_desc *d) { d->init_count = 1; }
+static void spoil_loop_edit(dit_job_desc *d) { d->loop_edit = NAN; }
 
 /* Whether questions about a job are refused as the job is. */
 static bool asks_alike(const dit_job_desc *desc, const char *says) {
@@ -338,6 +347,9 @@ static void test_job_refusals(void) {
         {spoil_layout, "target.final_layout"},
         {spoil_input_name, "noize"},
         {spoil_input_shape, "noise"},
+        {spoil_input_twice, "noise is given twice"},
+        {spoil_init_count, "init_image is NULL, init_count is 1"},
+        {spoil_loop_edit, "loop_edit"},
     };
     size_t i;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {

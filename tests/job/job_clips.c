@@ -900,6 +900,9 @@ static void test_holding(void) {
     reference.frame_count = UINT32_MAX;
     check_refused(&desc, "it has 4294967295 frames; at most 65536");
     reference.frame_count = 1;
+    desc.loop_edit = NAN;
+    check_refused(&desc, "give loop_count");
+    desc.loop_edit = 0;
     desc.loop_frames = 2;
     check_refused(&desc, "give loop_count");
     desc.loop_count = 2;
