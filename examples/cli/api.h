@@ -95,7 +95,8 @@ static bool takes_others(exchange *e, const json_t *from, const refused_member *
         const char *text = json_string_value(member);
         const bool wanted = others[i].value ? text && same_word(text, others[i].value)
                             : text          ? *text && !same_word(text, "false")
-                                            : json_is_true(member) || json_number_value(member) != 0;
+                                            : json_is_true(member) || json_number_value(member) != 0 ||
+                                         json_object_size(member) || json_array_size(member);
         if (!wanted) continue;
         answer_error(e, e->ticket->openai, 400, "%s: %s; leave it out", others[i].name, others[i].why);
         return false;
@@ -341,6 +342,10 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
         {"enable_hr", NULL, "pictures are made at once in the size that width and height say"},
         {"tiling", NULL, "pictures have edges"},
         {"subseed_strength", NULL, "noise comes from one seed"},
+        {"restore_faces", NULL, "nothing is done to faces behind the model"},
+        {"refiner_checkpoint", NULL, "one model makes the whole picture"},
+        {"styles", NULL, "there are none"},
+        {"alwayson_scripts", NULL, "there are no scripts"},
         {"script_name", NULL, "there are no scripts"}};
     ticket *t = e->ticket;
     const json_t *settings = json_object_get(from, "override_settings"),
@@ -482,9 +487,12 @@ static void answer_options(exchange *e) {
 /* The model of later requests; other options are the web UI's own, and are passed over as it does with unknown ones. */
 static void change_options(exchange *e) {
     json_t *object = read_object(e, false);
-    const char *name = json_string_value(json_object_get(object, "sd_model_checkpoint"));
+    const json_t *checkpoint = json_object_get(object, "sd_model_checkpoint");
+    const char *name = json_string_value(checkpoint);
     const found_model *m = name ? find_model(e->server, name) : NULL;
-    if (name && !m) {
+    if (checkpoint && !name && !json_is_null(checkpoint)) {
+        answer_error(e, false, 400, "sd_model_checkpoint must be a text");
+    } else if (name && !m) {
         answer_error(e, false, 404, "there is no model '%s'; /sdapi/v1/sd-models lists them", name);
     } else if (object) {
         pthread_mutex_lock(&e->server->lock);

@@ -455,9 +455,17 @@ static void test_a1111(const served *s) {
                "enable_hr: pictures are made at once"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"subseed_strength\":0.1}"), 400, "from one seed"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"script_name\":\"x/y/z plot\"}"), 400, "no scripts"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"restore_faces\":true}"), 400, "restore_faces: "));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"refiner_checkpoint\":\"fox\"}"), 400, "one model"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"styles\":[\"fox\"]}"), 400, "styles: "));
+    CHECK(says(post(s, "/sdapi/v1/txt2img",
+                    "{\"prompt\":\"x\",\"alwayson_scripts\":{\"controlnet\":{\"args\":[{\"image\":\"aGFsbG8=\"}]}}}"),
+               400, "alwayson_scripts: there are no scripts"));
+    CHECK(says(post(s, "/sdapi/v1/options", "{\"sd_model_checkpoint\":7}"), 400, "must be a text"));
     CHECK(says(
-        post(s, "/sdapi/v1/txt2img",
-             "{\"prompt\":\"x\",\"enable_hr\":false,\"tiling\":false,\"subseed_strength\":0.0,\"script_name\":null}"),
+        post(
+            s, "/sdapi/v1/txt2img",
+            "{\"prompt\":\"x\",\"styles\":[],\"enable_hr\":false,\"tiling\":false,\"subseed_strength\":0.0,\"script_name\":null}"),
         200, "\"images\":[\""));
     CHECK(says(post(s, "/v1/images/generations", "{\"prompt\":\"x\",\"stream\":true}"), 400,
                "stream: pictures are sent"));
