@@ -18,12 +18,38 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_GEMMA3: return "Gemma 3";
     case DITI_ENCODER_MISTRAL: return "Mistral";
     case DITI_ENCODER_LLAMA: return "LLaMA";
+    case DITI_ENCODER_QWEN3_VL: return "Qwen3-VL";
+    case DITI_ENCODER_QWEN2_VL: return "Qwen2.5-VL";
+    case DITI_ENCODER_MT5: return "mT5";
+    case DITI_ENCODER_UMT5: return "umT5";
     default: return "unknown";
     }
 }
 
 DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind) {
     return kind >= DITI_ENCODER_QWEN3 && kind <= DITI_ENCODER_LLAMA;
+}
+
+DIT_INTERNAL const char *diti_encoder_folder(uint32_t index) {
+    static const char *const folders[DITI_ENCODERS] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
+    return folders[index];
+}
+
+DIT_INTERNAL diti_encoder_kind diti_encoder_loaded_as(diti_encoder_kind kind) {
+    if (kind == DITI_ENCODER_MT5 || kind == DITI_ENCODER_UMT5) return DITI_ENCODER_T5;
+    if (kind == DITI_ENCODER_QWEN2_VL) return DITI_ENCODER_QWEN2;
+    return kind == DITI_ENCODER_QWEN3_VL ? DITI_ENCODER_QWEN3 : kind;
+}
+
+DIT_INTERNAL diti_encoder_kind diti_encoder_wanted(const dit_model *model, uint32_t index) {
+    return model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
+}
+
+DIT_INTERNAL dit_result diti_encoder_refuse(const diti_checkpoint *checkpoint, uint32_t index, diti_encoder_kind wanted,
+                                            diti_encoder_kind found, const char *by, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: no %s, which the %s of this model is%s%s%s%s%s",
+                     diti_checkpoint_name(checkpoint), diti_encoder_name(wanted), diti_encoder_folder(index),
+                     found ? ", but " : "", found ? diti_encoder_name(found) : "", *by ? " (" : "", by, *by ? ")" : "");
 }
 
 static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
@@ -251,6 +277,24 @@ static void diti_encoders_place_clip(dit_model *model, diti_encoder *encoder) {
     encoder->column = l && l->self ? diti_encoder_get_traits(l)->columns : encoder->pooled;
 }
 
+/* Language models of one width are told apart by the tokens that they were published with. */
+static dit_result diti_encoders_check_tokens(const dit_model *model, const diti_encoder *encoder, dit_error *err) {
+    static const struct {
+        uint32_t tokens;
+        diti_encoder_kind kind;
+    } published[] = {{32128, DITI_ENCODER_T5},       {250112, DITI_ENCODER_MT5},   {256384, DITI_ENCODER_UMT5},
+                     {131072, DITI_ENCODER_MISTRAL}, {128256, DITI_ENCODER_LLAMA}, {128320, DITI_ENCODER_LLAMA}};
+    uint32_t tokens = diti_encoder_get_traits(encoder)->vocabulary, index = (uint32_t)(encoder - model->encoders), i;
+    const diti_encoder_kind wanted = diti_encoder_wanted(model, index);
+    char by[32];
+    for (i = 0; wanted != DITI_ENCODER_CONDITIONER && i < DITI_COUNT(published); i++) {
+        if (published[i].tokens != tokens || published[i].kind == wanted) continue;
+        diti_format(by, sizeof by, "%u tokens", tokens);
+        return diti_encoder_refuse(encoder->checkpoint, index, wanted, published[i].kind, by, err);
+    }
+    return DIT_OK;
+}
+
 static dit_result diti_encoders_check(const dit_model *model, const diti_encoder *encoder, dit_error *err) {
     const diti_text_shape *text = &model->texts[encoder->text];
     uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
@@ -260,6 +304,7 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
         wanted = diti_encoder_get_traits(encoder + 1)->source;
         good = columns == wanted || !wanted;
     }
+    DITI_TRY(diti_encoders_check_tokens(model, encoder, err));
     if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);

@@ -613,10 +613,21 @@ DIT_INTERNAL dit_result diti_model_join_connectors(dit_model *model, const dit_m
 DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                                     const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
+/* A text encoder that is named, or lies in the folder of one, may be of another kind than the wanted one. */
+DIT_INTERNAL dit_result diti_encoder_check_kind(const diti_model_part *part, uint32_t index, diti_encoder_kind wanted,
+                                                dit_error *err);
 /* Whether a part's weights are loaded: dit_model_desc.parts. */
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
+/* The folder of a diffusers repository that it lies in. */
+DIT_INTERNAL const char *diti_encoder_folder(uint32_t index);
+/* The kind whose loader reads a kind, and the kind that the transformer was made for. */
+DIT_INTERNAL diti_encoder_kind diti_encoder_loaded_as(diti_encoder_kind kind);
+DIT_INTERNAL diti_encoder_kind diti_encoder_wanted(const dit_model *model, uint32_t index);
+/* Tells that text encoder `index` is of another kind; by: what says so, "" where its tensors do. */
+DIT_INTERNAL dit_result diti_encoder_refuse(const diti_checkpoint *checkpoint, uint32_t index, diti_encoder_kind wanted,
+                                            diti_encoder_kind found, const char *by, dit_error *err);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);

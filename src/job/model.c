@@ -210,7 +210,6 @@ static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const
 
 static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                           dit_error *err) {
-    static const char *const folders[DITI_ENCODERS] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
     const dit_role role = (dit_role)(DIT_ROLE_TEXT_1 + (int)index);
     diti_load_options options = diti_model_options(model, desc, (diti_part)(DITI_PART_TEXT + (int)index), role);
     diti_encoder *encoder = &model->encoders[index];
@@ -218,8 +217,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     diti_model_part part;
     dit_result result;
     want.role = role;
-    want.folder = folders[index];
-    want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
+    want.folder = diti_encoder_folder(index);
+    want.kind = encoder->kind = diti_encoder_loaded_as(diti_encoder_wanted(model, index));
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
     if (want.kind == DITI_ENCODER_CONDITIONER) want.folder = "text_conditioner";
     if (want.kind == DITI_ENCODER_CONNECTORS) want.folder = "connectors";
@@ -238,13 +237,11 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_CLIP_L && index && !diti_kind_is_decoder(model->encoders[0].kind))
             encoder->kind = DITI_ENCODER_CLIP_G;
     }
-    if (result >= 0 && part.checkpoint && (want.kind == DITI_ENCODER_T5 || want.kind == DITI_ENCODER_BYT5) &&
-        diti_encoder_kind_of(part.checkpoint, part.prefix) != DITI_ENCODER_T5)
-        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: no T5, which the %s of this model is",
-                           diti_checkpoint_name(part.checkpoint), want.folder);
+    if (result >= 0 && part.checkpoint && want.kind != DITI_ENCODER_NONE)
+        result = diti_encoder_check_kind(&part, index, diti_encoder_wanted(model, index), err);
     if (result >= 0) result = diti_encoder_ask(model, encoder, err);
     if (diti_encoder_is_third(model, index)) options.other_role = DIT_ROLE_TEXT_3;
-    options.sees = model->transformer && diti_equal(model->transformer->family->encoders[index], "Qwen3-VL");
+    options.sees = diti_encoder_wanted(model, index) == DITI_ENCODER_QWEN3_VL;
     if (result >= 0 && part.checkpoint) {
         result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
         result = diti_model_name_config(&part, result, err);
@@ -433,7 +430,10 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.heads = traits->heads;
     model->info.patch = traits->patch;
     model->info.class_count = traits->class_count;
-    for (i = 0; i < DITI_ENCODERS; i++) model->info.encoders[i] = family->encoders[i];
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        const diti_encoder_kind kind = diti_encoder_wanted(model, i);
+        model->info.encoders[i] = kind == DITI_ENCODER_NONE ? NULL : diti_encoder_name(kind);
+    }
     for (i = 0; i < DITI_COUNT(model->info.places); i++)
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;

@@ -460,7 +460,6 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         diti_anima_names,
         {16, 1, 0, false},
         NULL,
-        {"Qwen3", "text conditioner", NULL},
         diti_anima_chats,
         diti_anima_places,
         sizeof(diti_anima_state),

@@ -357,7 +357,6 @@ DIT_INTERNAL const diti_family *diti_chroma_family(void) {
         diti_chroma_names,
         {16, 0.3611f, 0.1159f, false}, /* FLUX.1's */
         NULL,
-        {"T5", NULL, NULL},
         NULL,
         diti_chroma_places,
         sizeof(diti_chroma_state),

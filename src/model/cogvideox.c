@@ -491,7 +491,6 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void) {
         NULL,
         {16, 0.7f, 0, false},
         NULL,
-        {"T5", NULL, NULL},
         NULL,
         diti_cogvideox_places,
         sizeof(diti_cogvideox_state),

@@ -322,7 +322,6 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
         diti_dit_names,
         {4, 0.18215f, 0, false},
         NULL,
-        {NULL, NULL, NULL},
         NULL,
         diti_dit_places,
         sizeof(diti_dit_state),

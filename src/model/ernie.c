@@ -388,7 +388,6 @@ DIT_INTERNAL const diti_family *diti_ernie_family(void) {
         NULL,
         {128, 1, 0, false}, /* FLUX.2's */
         NULL,
-        {"Mistral", NULL, NULL},
         diti_ernie_chats,
         diti_ernie_places,
         sizeof(diti_ernie_state),

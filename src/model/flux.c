@@ -398,7 +398,6 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
         diti_flux_names,
         {16, 0.3611f, 0.1159f, true},
         NULL,
-        {"CLIP-L", "T5", NULL},
         NULL,
         diti_flux_places,
         sizeof(diti_flux_state),

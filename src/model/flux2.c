@@ -539,7 +539,6 @@ DIT_INTERNAL const diti_family *diti_flux2_family(void) {
         diti_flux2_names,
         {128, 1, 0, true},
         NULL,
-        {"Qwen3", NULL, NULL},
         diti_flux2_chats,
         diti_flux2_places,
         sizeof(diti_flux2_state),

@@ -239,7 +239,7 @@ static void diti_flux3_set_traits(diti_flux3 *model) {
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1; /* the chat has texts of whole units */
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->encoders[0] = DITI_ENCODER_QWEN3_VL;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":6.93}";
     traits->uniform_sigmas = true;
     traits->default_steps = config->jumps ? 16 : 50;
@@ -552,7 +552,6 @@ DIT_INTERNAL const diti_family *diti_flux3_family(void) {
         diti_flux3_names,
         {128, 1, 0, false}, /* FLUX.2's */
         NULL,
-        {"Qwen3-VL", NULL, NULL},
         diti_flux3_chats,
         diti_flux3_places,
         sizeof(diti_flux3_state),

@@ -330,7 +330,7 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     traits->text2_tokens = config->text2_tokens;
     traits->text2_columns = config->text2;
     traits->encoders[0] = DITI_ENCODER_BERT;
-    traits->encoders[1] = DITI_ENCODER_T5;
+    traits->encoders[1] = DITI_ENCODER_MT5;
     traits->default_steps = config->original ? 100 : 50;
     traits->default_guidance = config->original ? 6.0f : 5.0f;
     traits->scheduler = config->sized ? DITI_HUNYUANDIT_SCHEDULER("0.03") : DITI_HUNYUANDIT_SCHEDULER("0.018");
@@ -701,7 +701,6 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
         diti_hunyuandit_names,
         {4, 0.13025f, 0, false},
         NULL,
-        {"BERT", "mT5", NULL},
         NULL,
         diti_hunyuandit_places,
         sizeof(diti_hunyuandit_state),

@@ -423,7 +423,6 @@ DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void) {
         diti_hunyuanvideo_names,
         {16, 0.476986f, 0, true},
         NULL,
-        {"LLaMA", "CLIP-L", NULL},
         diti_hunyuanvideo_chats,
         diti_hunyuanvideo_places,
         sizeof(diti_hunyuanvideo_state),

@@ -272,7 +272,7 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     traits->text2_tokens = 256;
     traits->text2_columns = config->glyphs;
     traits->chat = &diti_hunyuanvideo15_chats[0];
-    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->encoders[0] = DITI_ENCODER_QWEN2_VL;
     traits->encoders[1] = DITI_ENCODER_BYT5;
     traits->scheduler = large ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":9.0}"
                               : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}";
@@ -585,7 +585,6 @@ DIT_INTERNAL const diti_family *diti_hunyuanvideo15_family(void) {
         diti_hunyuanvideo15_names,
         {32, 1.03682f, 0, true},
         NULL,
-        {"Qwen2.5-VL", "ByT5", NULL},
         diti_hunyuanvideo15_chats,
         diti_hunyuanvideo15_places,
         sizeof(diti_hunyuanvideo15_state),

@@ -289,7 +289,7 @@ static void diti_ideogram4_set_traits(diti_ideogram4 *model) {
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->encoders[0] = DITI_ENCODER_QWEN3_VL;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
     traits->sigma = diti_ideogram4_sigma;
     traits->default_steps = 48;
@@ -503,7 +503,6 @@ DIT_INTERNAL const diti_family *diti_ideogram4_family(void) {
         diti_ideogram4_names,
         {128, 1, 0, false},
         NULL,
-        {"Qwen3-VL", NULL, NULL},
         diti_ideogram4_chats,
         diti_ideogram4_places,
         sizeof(diti_ideogram4_state),

@@ -228,7 +228,7 @@ static void diti_kandinsky_set_traits(diti_kandinsky *model) {
     traits->text_columns = config->text;
     traits->text_unit = 1;
     traits->pooled_columns = config->pooled;
-    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->encoders[0] = DITI_ENCODER_QWEN2_VL;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->mends_prompts = true;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}";
@@ -545,7 +545,6 @@ DIT_INTERNAL const diti_family *diti_kandinsky_family(void) {
         NULL,
         {16, 0.3611f, 0, false}, /* FLUX.1's, without the shift */
         NULL,
-        {"Qwen2.5", "CLIP-L", NULL},
         diti_kandinsky_chats,
         diti_kandinsky_places,
         sizeof(diti_kandinsky_state),

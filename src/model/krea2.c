@@ -290,7 +290,7 @@ static void diti_krea2_set_traits(diti_krea2 *model) {
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->states * config->text;
     traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->encoders[0] = DITI_ENCODER_QWEN3_VL;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
                         "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":1.15,"
                         "\"base_image_seq_len\":256,\"max_image_seq_len\":6400}";
@@ -658,7 +658,6 @@ DIT_INTERNAL const diti_family *diti_krea2_family(void) {
         diti_krea2_names,
         {16, 1, 0, false},
         NULL,
-        {"Qwen3-VL", NULL, NULL},
         diti_krea2_chats,
         diti_krea2_places,
         sizeof(diti_krea2_state),

@@ -263,7 +263,7 @@ static void diti_longcat_set_traits(diti_longcat *model) {
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = config->ovis ? traits->chat->tokens : 1;
-    traits->encoders[0] = config->ovis ? DITI_ENCODER_QWEN3 : DITI_ENCODER_QWEN2;
+    traits->encoders[0] = config->ovis ? DITI_ENCODER_QWEN3 : DITI_ENCODER_QWEN2_VL;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
                         "\"use_dynamic_shifting\":true}";
     traits->uniform_sigmas = true;
@@ -465,7 +465,6 @@ DIT_INTERNAL const diti_family *diti_longcat_family(void) {
         diti_longcat_names,
         {16, 0.3611f, 0.1159f, false}, /* FLUX.1's */
         NULL,
-        {"Qwen2.5-VL", NULL, NULL},
         diti_longcat_chats,
         diti_longcat_places,
         sizeof(diti_longcat_state),
@@ -502,7 +501,6 @@ DIT_INTERNAL const diti_family *diti_longcat_ovis_family(void) {
         diti_ovis_names,
         {16, 0.3611f, 0.1159f, false}, /* FLUX.1's */
         NULL,
-        {"Qwen3", NULL, NULL},
         diti_ovis_chats,
         diti_ovis_places,
         sizeof(diti_longcat_state),

@@ -407,7 +407,6 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
         diti_ltx_names,
         {128, 1, 0, false},
         NULL,
-        {"T5", NULL, NULL},
         NULL,
         diti_ltx_places,
         sizeof(diti_ltx_state),

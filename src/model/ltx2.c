@@ -712,7 +712,6 @@ DIT_INTERNAL const diti_family *diti_ltx2_family(void) {
         diti_ltx2_names,
         {128, 1, 0, false},
         NULL,
-        {"Gemma 3", "connectors", NULL},
         diti_ltx2_chats,
         diti_ltx2_places,
         sizeof(diti_ltx2_state),

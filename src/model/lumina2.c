@@ -553,7 +553,6 @@ DIT_INTERNAL const diti_family *diti_lumina2_family(void) {
         diti_lumina2_names,
         {16, 0.3611f, 0.1159f, false},
         NULL,
-        {"Gemma 2", NULL, NULL},
         diti_lumina2_chats,
         diti_lumina2_places,
         sizeof(diti_lumina2_state),

@@ -10,19 +10,24 @@
 /* Text encoders that families are made for. */
 typedef enum diti_encoder_kind {
     DITI_ENCODER_NONE,
-    DITI_ENCODER_T5,   /* mT5 as well */
+    DITI_ENCODER_T5,
     DITI_ENCODER_BYT5, /* a T5 of bytes, which reads what a prompt has in quotes */
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
     DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
     DITI_ENCODER_CONNECTORS,  /* make two texts of all states of the encoder before them */
-    DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
-    DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_QWEN3,       /* decoder language models from here on */
+    DITI_ENCODER_QWEN2,       /* Qwen2.5 */
     DITI_ENCODER_GEMMA2,
     DITI_ENCODER_GEMMA3,
     DITI_ENCODER_MISTRAL,
-    DITI_ENCODER_LLAMA
+    DITI_ENCODER_LLAMA,
+    DITI_ENCODER_QWEN3_VL, /* from here on kinds that a family may want, each of which is loaded as one of those above:
+                              Qwen3, Qwen2.5 or T5 (diti_encoder_loaded_as) */
+    DITI_ENCODER_QWEN2_VL,
+    DITI_ENCODER_MT5,
+    DITI_ENCODER_UMT5
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* most encoders of one model */
 
@@ -421,7 +426,6 @@ typedef struct diti_family {
     const diti_key_table *keys; /* names of original files */
     diti_latents latents;
     const diti_pipeline_class *pipelines; /* NULL: none tells more */
-    const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
     const struct diti_chat *chats; /* how decoder language models are asked; the last has no classes. NULL: the family
                                       has no such encoder */
     const diti_place *places;

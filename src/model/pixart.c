@@ -448,7 +448,6 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
         diti_pixart_names,
         {4, DITI_PIXART_ALPHA_SCALE, 0, false},
         diti_pixart_pipelines,
-        {"T5", NULL, NULL},
         NULL,
         diti_pixart_places,
         sizeof(diti_pixart_state),

@@ -199,7 +199,7 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN2;
+    traits->encoders[0] = DITI_ENCODER_QWEN2_VL;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
                         "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
                         "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
@@ -419,7 +419,6 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         NULL,
         {16, 1, 0, false},
         NULL,
-        {"Qwen2.5-VL", NULL, NULL},
         diti_qwenimage_chats,
         diti_qwenimage_places,
         sizeof(diti_qwenimage_state),

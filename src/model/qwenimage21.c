@@ -163,7 +163,7 @@ static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->encoders[0] = DITI_ENCODER_QWEN3_VL;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
                         "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
                         "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
@@ -442,7 +442,6 @@ DIT_INTERNAL const diti_family *diti_qwenimage21_family(void) {
         NULL,
         {64, 1, 0, false},
         NULL,
-        {"Qwen3-VL", NULL, NULL},
         diti_qwenimage21_chats,
         diti_qwenimage21_places,
         sizeof(diti_qwenimage21_state),

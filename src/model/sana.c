@@ -506,7 +506,6 @@ DIT_INTERNAL const diti_family *diti_sana_family(void) {
         diti_sana_names,
         {32, 0.41407f, 0, true},
         NULL,
-        {"Gemma 2", NULL, NULL},
         diti_sana_chats,
         diti_sana_places,
         sizeof(diti_sana_state),

@@ -505,7 +505,6 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
         diti_sd3_names,
         {16, 1.5305f, 0.0609f, true},
         NULL,
-        {"CLIP-L", "CLIP-G", "T5"},
         NULL,
         diti_sd3_places,
         sizeof(diti_sd3_state),

@@ -531,7 +531,6 @@ DIT_INTERNAL const diti_family *diti_stdit_family(void) {
         NULL,
         {4, 0.18215f, 0, false},
         NULL,
-        {"T5", NULL, NULL},
         NULL,
         diti_stdit_places,
         sizeof(diti_stdit_state),

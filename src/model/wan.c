@@ -361,7 +361,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->text2_tokens = config->pictures * DITI_WAN_IMAGE_TOKENS;
     traits->text2_columns = config->image;
     traits->pictures_seen = config->pictures;
-    traits->encoders[0] = DITI_ENCODER_T5;
+    traits->encoders[0] = DITI_ENCODER_UMT5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
     traits->control_channels = config->vace_channels;
@@ -736,7 +736,6 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
         diti_wan_names,
         {16, 1, 0, false},
         NULL,
-        {"umT5", NULL, NULL},
         NULL,
         diti_wan_places,
         sizeof(diti_wan_state),

@@ -505,7 +505,6 @@ DIT_INTERNAL const diti_family *diti_zimage_family(void) {
         diti_zimage_names,
         {16, 0.3611f, 0.1159f, false},
         NULL,
-        {"Qwen3", NULL, NULL},
         diti_zimage_chats,
         diti_zimage_places,
         sizeof(diti_zimage_state),

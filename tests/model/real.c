@@ -572,7 +572,7 @@ static void test_named_encoders(void) {
     static const struct {
         const char *prefix;
         void (*transformer)(real_file *file);
-        real_decoder_shape shape; /* no layers: T5 XXL */
+        real_decoder_shape shape; /* no layers: umT5 XXL */
     } cases[] = {
         {"text_encoders.umt5xxl.transformer.", published_wan_14b, {NULL, 0, 0, 0, 0, 0, 0, 0, false, false, false}},
         {"text_encoders.qwen3_4b.transformer.",
@@ -632,7 +632,7 @@ static void test_named_encoders(void) {
         if (cases[i].shape.layers)
             real_decoder(&file, &cases[i].shape);
         else
-            published_t5_xxl(&file);
+            real_t5(&file, 256384, 4096, 10240, 24, 64);
         desc.source = real_source(&file);
         desc.dry_run = true;
         if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", cases[i].prefix, err.message))
@@ -654,6 +654,102 @@ static void test_named_encoders(void) {
         }
         dit_model_destroy(model);
         real_free(&file);
+    }
+}
+
+typedef struct foreign_encoder {
+    const char *type; /* config.json's model_type; NULL: the file is alone */
+    dit_source weights;
+    char config[64];
+} foreign_encoder;
+
+static dit_result foreign_open(const char *member, dit_source *out, void *user) {
+    foreign_encoder *from = user;
+    if (!strcmp(member, "model.safetensors")) {
+        *out = from->weights;
+        return DIT_OK;
+    }
+    if (strcmp(member, "config.json")) return DIT_ERROR_IO;
+    snprintf(from->config, sizeof from->config, "{\"model_type\": \"%s\"}", from->type);
+    out->data = from->config;
+    out->size = strlen(from->config);
+    return DIT_OK;
+}
+
+/* A text encoder of another kind and the wanted width is refused where its tensors or its config.json tell it. */
+static void test_foreign_encoders(void) {
+    static const struct {
+        void (*transformer)(real_file *file);
+        const char *type; /* foreign_encoder.type */
+        const char *wanted, *found;
+        real_decoder_shape shape; /* no layers: a T5 of so many words and columns */
+        dit_role role;            /* 0: DIT_ROLE_TEXT_1 */
+    } cases[] = {
+        {published_zimage, NULL, "Qwen3", "Qwen2.5", {"", 9, 2560, 128, 36, 2, 1, 128, false, true, false}, 0},
+        {published_zimage, NULL, "Qwen3", "LLaMA", {"", 9, 2560, 128, 36, 2, 1, 128, false, false, false}, 0},
+        {published_zimage, NULL, "Qwen3", "Gemma 3", {"", 9, 2560, 128, 36, 2, 1, 256, true, false, true}, 0},
+        {published_zimage, "qwen3_vl", "Qwen3", "Qwen3-VL", {"", 9, 2560, 128, 36, 2, 1, 128, true, false, false}, 0},
+        {published_ideogram4, "qwen3", "Qwen3-VL", "Qwen3", {"", 9, 4096, 128, 36, 2, 1, 128, true, false, false}, 0},
+        {published_qwenimage, NULL, "Qwen2.5-VL", "Qwen3", {"", 9, 3584, 128, 28, 2, 1, 128, true, false, false}, 0},
+        {published_qwenimage, "qwen2", "Qwen2.5-VL", "Qwen2.5", {"", 9, 3584, 9, 28, 2, 1, 128, false, true, false}, 0},
+        {published_flux2_dev, NULL, "Mistral", "Qwen3", {"", 9, 5120, 128, 40, 2, 1, 128, true, false, false}, 0},
+        {published_flux2_dev, NULL, "Mistral", "LLaMA", {"", 128256, 5120, 9, 40, 2, 1, 128, false, false, false}, 0},
+        {published_hunyuanvideo, NULL, "LLaMA", "Mistral", {"", 131072, 4096, 9, 32, 2, 1, 128, 0, false, false}, 0},
+        {published_lumina2, NULL, "Gemma 2", "Gemma 3", {"", 9, 2304, 128, 26, 2, 1, 256, true, false, true}, 0},
+        {published_chroma, NULL, "T5", "umT5", {NULL, 256384, 4096, 0, 0, 0, 0, 0, 0, 0, 0}, 0},
+        {published_flux_dev, NULL, "T5", "mT5", {NULL, 250112, 4096, 0, 0, 0, 0, 0, 0, 0, 0}, DIT_ROLE_TEXT_2},
+        {published_wan_14b, NULL, "umT5", "T5", {NULL, 32128, 4096, 0, 0, 0, 0, 0, 0, 0, 0}, 0},
+        {published_hunyuandit_v12, NULL, "mT5", "T5", {NULL, 32128, 2048, 0, 0, 0, 0, 0, 0, 0, 0}, DIT_ROLE_TEXT_2},
+        /* these are no others */
+        {published_zimage, "qwen3", "Qwen3", NULL, {"", 9, 2560, 128, 36, 2, 1, 128, true, false, false}, 0},
+        {published_krea2, "qwen3_vl", "Qwen3-VL", NULL, {"", 9, 2560, 128, 36, 2, 1, 128, true, false, false}, 0},
+        {published_qwenimage, "qwen2_5_vl", "Qwen2.5-VL", NULL, {"", 9, 3584, 9, 28, 2, 1, 128, 0, true, false}, 0},
+        {published_flux2_dev, "mistral3", "Mistral", NULL, {"", 131072, 5120, 9, 40, 2, 1, 128, 0, false, false}, 0},
+    };
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        real_file file = {0}, encoder = {0};
+        foreign_encoder folder = {cases[i].type, {0}, ""};
+        dit_component component = {{0}, cases[i].role ? cases[i].role : DIT_ROLE_TEXT_1, 0, false, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_model_info info = {0};
+        dit_error err = {0};
+        char text[96];
+        dit_result result;
+        file.container = encoder.container = REAL_SAFETENSORS;
+        file.type = encoder.type = DIT_TYPE_BF16;
+        file.original = true;
+        cases[i].transformer(&file);
+        if (cases[i].shape.before)
+            real_decoder(&encoder, &cases[i].shape);
+        else
+            real_t5(&encoder, cases[i].shape.words, cases[i].shape.width, 128, 24, 64);
+        desc.source = real_source(&file);
+        folder.weights = component.source = real_source(&encoder);
+        if (folder.type) {
+            memset(&component.source, 0, sizeof component.source);
+            component.source.open = foreign_open;
+            component.source.user = &folder;
+        }
+        desc.components = &component;
+        desc.component_count = 1;
+        desc.dry_run = true;
+        result = dit_model_load(NULL, &desc, &model, &err);
+        if (cases[i].found) {
+            diti_format(text, sizeof text, "no %s, which the text_encoder%s of this model is, but %s (",
+                        cases[i].wanted, cases[i].role ? "_2" : "", cases[i].found);
+            if (!folder.type && cases[i].shape.words < 100) text[strlen(text) - 2] = 0; /* its tensors say it */
+            CHECK_MESSAGE(result == DIT_ERROR_UNSUPPORTED_MODEL && strstr(err.message, text), "case %u, %s: %s",
+                          (unsigned)i, text, result ? err.message : "taken");
+        } else if (CHECK_MESSAGE(result == DIT_OK, "case %u: %s", (unsigned)i, err.message)) {
+            dit_model_get_info(model, &info);
+            CHECK_MESSAGE(info.parameters[DIT_ROLE_TEXT_1] && !strcmp(info.encoders[0], cases[i].wanted), "%s is %s",
+                          cases[i].wanted, info.encoders[0]);
+        }
+        dit_model_destroy(model);
+        real_free(&file);
+        real_free(&encoder);
     }
 }
 
@@ -1390,6 +1486,7 @@ int main(int argc, char **argv) {
     test_conditioner();
     test_pipelines();
     test_named_encoders();
+    test_foreign_encoders();
     test_encoders_of_adapters();
     test_distilled_wan();
     test_fused_biases();

@@ -1084,7 +1084,7 @@ static void test_parts(void) {
     o = RUN("-m", "tests/fixtures/hunyuandit_v12", "-p", "x");
     CHECK(one_line_saying(&o, 3, "no BERT text encoder; add it with --clip-l FILE"));
     o = RUN("--diffusion-model", flux, "--clip-l", t5, "-p", "x");
-    CHECK(one_line_saying(&o, 3, "not a CLIP text encoder"));
+    CHECK(one_line_saying(&o, 3, "no CLIP-L, which the text_encoder of this model is, but T5"));
     o = RUN("-m", MODEL, "--clip-l", MODEL "/vae", "-p", "x");
     CHECK(one_line_saying(&o, 3, "no T5, which the text_encoder of this model is"));
     o = RUN("-m", MODEL, "--clip-l", MODEL "/text_encoder", "-p", "x");
