@@ -405,7 +405,8 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
 }
 
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {
-    return model->vae ? diti_vae_get_traits(model->vae)->factor : 8;
+    if (model->vae) return diti_vae_get_traits(model->vae)->factor;
+    return model->transformer && model->transformer->traits.factor ? model->transformer->traits.factor : 8;
 }
 
 static void diti_model_describe_transformer(dit_model *model) {

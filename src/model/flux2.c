@@ -300,6 +300,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
+    traits->factor = 16;
     traits->chat = &diti_flux2_chats[config->guided ? 1 : 0];
     traits->text_tokens = 512;
     traits->text_columns = config->text;

@@ -235,6 +235,7 @@ static void diti_flux3_set_traits(diti_flux3 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
+    traits->factor = 16;
     traits->chat = &diti_flux3_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;

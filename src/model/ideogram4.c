@@ -285,6 +285,7 @@ static void diti_ideogram4_set_traits(diti_ideogram4 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 128;
+    traits->factor = 16;
     traits->chat = &diti_ideogram4_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;

@@ -65,6 +65,7 @@ typedef struct diti_model_traits {
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
+    uint32_t factor;                    /* pixels of a latent element's side, where no autoencoder tells; 0: 8 */
     uint32_t text_tokens, text_columns; /* shape of the encoder output that the family wants; the pipeline's class may
                                            name another number of tokens */
     uint32_t default_steps;

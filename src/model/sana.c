@@ -284,6 +284,7 @@ static void diti_sana_set_traits(diti_sana *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
+    traits->factor = 32;
     traits->chat = &diti_sana_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->caption;

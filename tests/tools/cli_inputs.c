@@ -904,6 +904,11 @@ static void test_info_given(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "2896x368 pixels"), "%s%s", o.err, o.out);
     CHECK(told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128", "--control-net", FLUX_NET)) > 1.12 * flux);
     check_refusal(RUN("--info", KLEIN, "-r", "missing.png"), 3, "missing.png");
+    /* Families know how many pixels a latent element has where no autoencoder is there to tell. */
+    o = RUN("--info", KLEIN "/transformer");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n1024x1024 pixels, 4 steps"), "%s%s", o.out, o.err);
+    o = RUN("--info", "tests/fixtures/sana");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n256x256 pixels, 20 steps"), "%s%s", o.out, o.err);
     o = RUN("--info", "tests/fixtures/pipe_longcat/transformer", "-r", "models/strip.png");
     CHECK_MESSAGE(o.code == 0 && !o.err[0] && strstr(o.out, "\nmemory is told with the autoencoder"), "%s%s", o.err,
                   o.out);
