@@ -904,6 +904,13 @@ static void test_info_given(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "2896x368 pixels"), "%s%s", o.err, o.out);
     CHECK(told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128", "--control-net", FLUX_NET)) > 1.12 * flux);
     check_refusal(RUN("--info", KLEIN, "-r", "missing.png"), 3, "missing.png");
+    /* What is edited comes out as large as its pipeline makes it: Qwen-Image's sides are multiples of 32,
+       LongCat-Image's are rounded up. */
+    o = RUN("--info", "tests/fixtures/pipe_qwenimage", "-r", picture);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n2912x352 pixels"), "%s%s", o.err, o.out);
+    o = RUN("--info", "--diffusion-model", "tests/fixtures/pipe_longcat/transformer", "--vae",
+            "tests/fixtures/pipe_zimage/vae", "-r", picture);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n2912x368 pixels"), "%s%s", o.err, o.out);
     /* Families know how many pixels a latent element has where no autoencoder is there to tell. */
     o = RUN("--info", KLEIN "/transformer");
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n1024x1024 pixels, 4 steps"), "%s%s", o.out, o.err);
