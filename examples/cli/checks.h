@@ -34,6 +34,7 @@ static const part_option part_options[] = {
     {"--clip-vision", DIT_ROLE_IMAGE_ENCODER, offsetof(options, clip_vision)},
     {"--vae", DIT_ROLE_VAE, offsetof(options, vae)},
     {"--taesd", DIT_ROLE_TAE, offsetof(options, taesd)},
+    {"--high-noise-control-net", DIT_ROLE_CONTROL, offsetof(options, high_noise_net)}, /* before the other expert's */
     {"--control-net", DIT_ROLE_CONTROL, offsetof(options, control_net)},
     {"--tokenizer", DIT_ROLE_TOKENIZER, offsetof(options, tokenizer)}};
 enum { PART_OPTIONS = sizeof part_options / sizeof part_options[0] };
@@ -63,6 +64,9 @@ static int check_model_path(app *a) {
     if (!path && a->o.high_noise)
         return complain(EXIT_USAGE, "--high-noise-diffusion-model %s: name the other expert with --diffusion-model",
                         a->o.high_noise);
+    if (a->o.high_noise_net && !a->o.control_net)
+        return complain(EXIT_USAGE, "--high-noise-control-net %s: name that of the other expert with --control-net",
+                        a->o.high_noise_net);
     if (a->o.uncond && a->o.high_noise)
         return complain(EXIT_USAGE,
                         "--uncond-diffusion-model is of Ideogram 4, --high-noise-diffusion-model of Wan 2.2; "
@@ -235,7 +239,7 @@ static bool next_reference(const char **at, char path[PATH_SIZE]) {
     return true;
 }
 
-enum { MOST_INPUTS = 23 + MOST_REFERENCES + LORA_MOST };
+enum { MOST_INPUTS = 24 + MOST_REFERENCES + LORA_MOST };
 
 typedef struct input_list {
     named_path paths[MOST_INPUTS];
@@ -263,6 +267,7 @@ static void list_inputs(const app *a, input_list *out) {
         {"--end-img", o->end_image},
         {"--mask", a->handed[1].rgba ? NULL : o->mask},
         {"--control-net", o->control_net},
+        {"--high-noise-control-net", o->high_noise_net},
         {"--control-image", o->control_image},
         {"--noise", o->noise},
         {"--conditioning", o->conditioning},

@@ -59,6 +59,7 @@ static const struct {
     {"--control-image", NULL},
     {"--control-video", NULL},
     {"--control-net", NULL},
+    {"--high-noise-control-net", NULL},
     {"--noise", NULL},
     {"--latent-out", NULL},
     {"--preview-path", NULL},

@@ -80,9 +80,16 @@ static int read_control(app *a) {
                        : o->control_mode                             ? "--control-mode"
                                                                      : NULL;
     int code;
+    if (lone && a->info.takes_control)
+        return complain(EXIT_USAGE, "%s: this model follows a clip in all steps; leave it out", lone);
     if (lone && !o->control_net)
         return complain(EXIT_USAGE, "%s: there is no control net that it is about; name one with --control-net", lone);
-    if (o->control_net && !o->control_image && !o->info)
+    if (o->high_noise_net && !(a->info.takes_control && a->info.parameters[DIT_ROLE_TRANSFORMER_2]))
+        return complain(EXIT_USAGE,
+                        "--high-noise-control-net %s: it is VACE's of the first of two experts, which this model does "
+                        "not have; leave it out",
+                        o->high_noise_net);
+    if (o->control_net && !o->control_image && !a->info.takes_control && !o->info)
         return complain(EXIT_USAGE, "--control-net %s: it follows a picture; name it with --control-image",
                         o->control_net);
     if (a->info.wants_control && !o->control_image && !o->info)

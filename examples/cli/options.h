@@ -22,8 +22,8 @@ typedef struct options {
     const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *clip_vision, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
-    const char *control_net, *control_image, *control_video, *control_strength, *control_first, *control_last,
-        *control_mode, *length_limit;
+    const char *control_net, *high_noise_net, *control_image, *control_video, *control_strength, *control_first,
+        *control_last, *control_mode, *length_limit;
     const char *cache;
     bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
@@ -88,6 +88,7 @@ static const option_entry option_table[] = {
     {"--control-image", NULL, NULL, TEXT(control_image), TOLD_HERE, "Control image"},
     {"--control-video", NULL, NULL, TEXT(control_video), TOLD_HERE, "Control video"},
     {"--control-net", NULL, NULL, TEXT(control_net), TOLD_HERE, "Control net"},
+    {"--high-noise-control-net", NULL, NULL, TEXT(high_noise_net), TOLD_HERE, "High noise control net"},
     {"--control-strength", NULL, "--controlnet-conditioning-scale|--vace-strength|--conditioning-scale",
      TEXT(control_strength), TOLD_HERE, "Control strength"},
     {"--control-start", NULL, "--control-guidance-start", TEXT(control_first), TOLD_HERE, "Control start"},
@@ -275,7 +276,9 @@ static const char more_help_text[] =
 static const char rarest_help_text[] =
     "      --control-image FILE    edges, a depth map, a pose, ... that the picture\n"
     "                              follows: FLUX.1 Canny and Depth, or with\n"
-    "      --control-net PATH      a control net of the model (FLUX.1, SD3)\n"
+    "      --control-net PATH      a control net of the model (FLUX.1, SD3), or the\n"
+    "                              blocks that make a VACE of Wan 2.1 or 2.2\n"
+    "      --high-noise-control-net PATH  other ones for Wan 2.2's first expert\n"
     "      --control-video PATH    a clip that the clip follows (Wan VACE): Y4M, or a\n"
     "                              folder of pictures; white of --mask (picture or\n"
     "                              clip) is made anew (default: all of it)\n"

@@ -57,6 +57,7 @@ static char *parameters_text(const app *a, uint32_t i) {
                                         "--conditioning",
                                         "--control-image",
                                         "--control-net",
+                                        "--high-noise-control-net",
                                         "--uncond-diffusion-model",
                                         "--control-video"};
     char references[PATH_SIZE];
@@ -147,6 +148,7 @@ static int find_repeated_files(app *a) {
                                         "--conditioning",
                                         "--control-image",
                                         "--control-net",
+                                        "--high-noise-control-net",
                                         "--high-noise-diffusion-model",
                                         "--end-img",
                                         "--uncond-diffusion-model",

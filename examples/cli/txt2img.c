@@ -81,7 +81,8 @@ static const char *const loading_options[] = {"--model",
                                               "--trace",
                                               "--tune",
                                               "--lora-merge",
-                                              "--control-net"};
+                                              "--control-net",
+                                              "--high-noise-control-net"};
 
 /* Their values, one after the other; freed with free, NULL without memory. */
 static char *loading_text(options *o, const lora_list *loras) {

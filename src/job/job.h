@@ -97,7 +97,7 @@ struct dit_model {
     diti_device *device;                             /* NULL after a dry run */
     dit_context *context;                            /* NULL after a dry run */
     diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
-    diti_checkpoint *joined;                         /* tensors of two packages; NULL: none are joined */
+    diti_checkpoint *joined[2];                      /* tensors of two packages, of transformer_2 [1]; NULL: none */
     bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in the package */
     uint64_t types_used;                             /* bits of dit_model_desc.types that decide about a weight */
     diti_transformer *transformer;
@@ -609,6 +609,12 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
    becomes both. */
 DIT_INTERNAL dit_result diti_model_join_connectors(dit_model *model, const dit_model_desc *desc, diti_model_part *part,
                                                    dit_error *err);
+/* VACE's blocks are in the transformer's file, or in files of their own, which are control nets: the first one is
+   transformer's, the last one transformer_2's. part becomes both. */
+DIT_INTERNAL dit_result diti_model_join_vace(dit_model *model, const dit_model_desc *desc, bool second,
+                                             diti_model_part *part, dit_error *err);
+/* Whether a control net's file holds VACE's blocks. */
+DIT_INTERNAL bool diti_part_is_vace(const diti_model_part *part);
 /* The part that component `index` alone is. */
 DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                                     const diti_model_want *want, diti_model_part *part, dit_error *err);

@@ -71,11 +71,14 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && part.checkpoint) {
+        diti_model_read_defaults(model, part.checkpoint);
+        result = diti_model_join_vace(model, desc, false, &part, err);
+    }
+    if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options, &model->transformer, err);
         if (result >= 0) result = diti_loras_low_rank(model, part.checkpoint, false, err);
         result = diti_model_name_config(&part, result, err);
-        diti_model_read_defaults(model, part.checkpoint);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -97,6 +100,7 @@ static dit_result diti_model_load_second(dit_model *model, const dit_model_desc 
         result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                            "%s: %s has one transformer; leave out this one, which has the role DIT_ROLE_TRANSFORMER_2",
                            diti_checkpoint_name(part.checkpoint), model->transformer->family->title);
+    if (result >= 0 && part.checkpoint) result = diti_model_join_vace(model, desc, true, &part, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options,
@@ -160,6 +164,7 @@ static dit_result diti_model_load_control(dit_model *model, const dit_model_desc
         model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
     diti_model_part part;
     dit_result result;
+    bool joined; /* the transformer has it */
     options.adapts = false;
     options.merges = NULL;
     result = diti_model_locate_component(model, desc, index, &want, &part, err);
@@ -169,13 +174,14 @@ static dit_result diti_model_load_control(dit_model *model, const dit_model_desc
             "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
             "nor in a folder controlnet; name its file or folder",
             (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
-    if (result >= 0) {
+    joined = model->joined[0] && model->transformer->branch && diti_part_is_vace(&part);
+    if (result >= 0 && !joined) {
         result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
                                    part.config, part.checkpoint, part.prefix, &options,
                                    &model->controls[model->control_count], err);
         result = diti_model_name_config(&part, result, err);
     }
-    if (result >= 0) model->control_count++;
+    if (result >= 0 && !joined) model->control_count++;
     diti_json_free(&model->env, part.config);
     return result;
 }
@@ -575,8 +581,10 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 
 static void diti_model_close_packages(dit_model *model) {
     uint32_t i;
-    diti_checkpoint_close(model->joined);
-    model->joined = NULL;
+    for (i = 0; i < DITI_COUNT(model->joined); i++) {
+        diti_checkpoint_close(model->joined[i]);
+        model->joined[i] = NULL;
+    }
     for (i = 0; i < DITI_COUNT(model->packages); i++) {
         diti_package_close(model->packages[i]);
         model->packages[i] = NULL;

@@ -334,8 +334,30 @@ DIT_INTERNAL dit_result diti_model_join_connectors(dit_model *model, const dit_m
     DITI_TRY(diti_model_locate(model, desc, &want, &other, err));
     diti_json_free(&model->env, other.config);
     if (!other.checkpoint || !diti_part_connects(other.checkpoint, "", false)) return DIT_OK;
-    DITI_TRY(diti_checkpoint_join(part->checkpoint, other.checkpoint, &model->joined, err));
-    part->checkpoint = model->joined;
+    DITI_TRY(diti_checkpoint_join(part->checkpoint, other.checkpoint, &model->joined[0], err));
+    part->checkpoint = model->joined[0];
+    return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_part_is_vace(const diti_model_part *part) {
+    return part->checkpoint && diti_part_has(part->checkpoint, part->prefix, "vace_patch_embedding.weight");
+}
+
+DIT_INTERNAL dit_result diti_model_join_vace(dit_model *model, const dit_model_desc *desc, bool second,
+                                             diti_model_part *part, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
+    const diti_checkpoint *blocks = NULL;
+    diti_model_part other;
+    uint32_t i;
+    for (i = 0; i < desc->component_count && !diti_part_is_vace(part) && (second || !blocks); i++) {
+        if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
+        DITI_TRY(diti_model_locate_component(model, desc, i, &want, &other, err));
+        diti_json_free(&model->env, other.config);
+        if (diti_part_is_vace(&other)) blocks = other.checkpoint;
+    }
+    if (!blocks) return DIT_OK;
+    DITI_TRY(diti_checkpoint_join(part->checkpoint, blocks, &model->joined[second], err));
+    part->checkpoint = model->joined[second];
     return DIT_OK;
 }
 

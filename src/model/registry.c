@@ -342,13 +342,14 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.checkpoint = checkpoint;
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
-    if (diti_control_is(checkpoint, from.prefix))
+    family = diti_family_find(config, checkpoint, from.prefix);
+    if (diti_control_is(checkpoint, from.prefix) ||
+        (!family && diti_model_find(checkpoint, from.prefix, "vace_patch_embedding.weight")))
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
             "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
             "file as a component with the role DIT_ROLE_CONTROL",
             diti_checkpoint_name(checkpoint));
-    family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
     from.originals = family->keys;

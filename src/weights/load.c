@@ -44,6 +44,9 @@ DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, con
     const diti_stored_tensor *tensor;
     if (!diti_loader_name(loader, name, stored, sizeof stored)) return NULL;
     tensor = diti_checkpoint_find(loader->checkpoint, stored);
+    if (!tensor && loader->checkpoint->joined && diti_format(stored, sizeof stored, "%s%s", loader->scope, name) &&
+        diti_rename_by_tables((void *)(uintptr_t)loader->weights.originals, stored, other, sizeof other))
+        return diti_checkpoint_find(loader->checkpoint, other); /* the other file's names are the original's */
     if (tensor || !diti_ends_with(stored, ".scale")) return tensor;
     diti_format(other, sizeof other, "%.*sweight", (int)(strlen(stored) - strlen("scale")), stored);
     return diti_checkpoint_find(loader->checkpoint, other);

@@ -335,23 +335,32 @@ static void test_from_picture(void) {
 #define WAN_PARTS "tests/fixtures/pipe_wan22_i2v_a14b/"
 enum { FOLLOWED = 5 };
 
-static dit_model *load_vace(uint64_t budget) {
-    static const char *const paths[] = {VACE "transformer", WAN_PARTS "vae", WAN_PARTS "text_encoder",
-                                        WAN_PARTS "tokenizer"};
-    static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE, DIT_ROLE_TEXT_1, DIT_ROLE_TOKENIZER_1};
-    dit_component components[4];
+/* blocks: VACE's, where they are a file of their own. */
+static dit_model *load_vace_from(const dit_source *transformer, const dit_source *blocks, uint64_t budget) {
+    static const char *const paths[] = {NULL, WAN_PARTS "vae", WAN_PARTS "text_encoder", WAN_PARTS "tokenizer", NULL};
+    static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE, DIT_ROLE_TEXT_1, DIT_ROLE_TOKENIZER_1,
+                                     DIT_ROLE_CONTROL};
+    dit_component components[5];
     dit_model_desc desc = {0};
     dit_model *model = NULL;
     dit_error err = {0};
     uint32_t i;
     memset(components, 0, sizeof components);
-    for (i = 0; i < 4; i++) components[i].source.path = paths[i], components[i].role = roles[i];
+    for (i = 0; i < 5; i++) components[i].source.path = paths[i], components[i].role = roles[i];
+    components[0].source = *transformer;
+    if (blocks) components[4].source = *blocks;
     desc.components = components;
-    desc.component_count = 4;
+    desc.component_count = blocks ? 5 : 4;
     desc.weight_budget = budget;
     CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s", err.message);
     if (model) model->texts[DITI_TEXT_FIRST].tokens = model->encoders[0].tokens = 32; /* of 512 */
     return model;
+}
+
+static dit_model *load_vace(uint64_t budget) {
+    dit_source transformer = {0};
+    transformer.path = VACE "transformer";
+    return load_vace_from(&transformer, NULL, budget);
 }
 
 /* A transformer whose blocks that follow a clip have other names, and which has so none. */
@@ -389,6 +398,127 @@ static void test_unlike_experts(void) {
                       strstr(err.message, "transformer follows a clip, and the other one"),
                   "%s", err.message);
     dit_model_destroy(model);
+    bytes_free(&file);
+}
+
+/* The file with other names in its header. */
+static bytes renamed_vace(const char *const (*names)[2]) {
+    bytes file = {0}, out = {0};
+    uint64_t length;
+    char *header, *at;
+    file.data = (void *)test_read_file(VACE "transformer/diffusion_pytorch_model.safetensors", &file.size);
+    memcpy(&length, file.data, 8);
+    header = calloc(2, (size_t)length);
+    memcpy(header, file.data + 8, (size_t)length);
+    for (; (*names)[0]; names++) {
+        const size_t old = strlen((*names)[0]), now = strlen((*names)[1]);
+        for (at = header; (at = strstr(at, (*names)[0])) != NULL; at += now) {
+            memmove(at + now, at + old, strlen(at + old) + 1);
+            memcpy(at, (*names)[1], now);
+        }
+    }
+    bytes_u64(&out, (strlen(header) + 7) / 8 * 8);
+    bytes_add(&out, header, strlen(header));
+    while (out.size % 8) bytes_add(&out, " ", 1);
+    bytes_add(&out, file.data + 8 + length, file.size - 8 - (size_t)length);
+    free(header);
+    bytes_free(&file);
+    return out;
+}
+
+/* VACE's blocks are a file of their own with the original's names, beside a transformer of each naming: the clip is
+   that of one file, and experts have blocks of their own or the same ones. */
+static void test_blocks_apart(const dit_image *clip) {
+    static const char *const plain[][2] = {{"\"vace_", "\"wace_"}, {NULL, NULL}};
+    static const char *const original[][2] = {{"attn1.to_out.0", "self_attn.o"},
+                                              {"attn1.to_", "self_attn."},
+                                              {"attn1.", "self_attn."},
+                                              {"attn2.to_out.0", "cross_attn.o"},
+                                              {"attn2.to_", "cross_attn."},
+                                              {"attn2.", "cross_attn."},
+                                              {".norm2", ".norm3"},
+                                              {"ffn.net.0.proj", "ffn.0"},
+                                              {"ffn.net.2", "ffn.2"},
+                                              {".proj_in", ".before_proj"},
+                                              {".proj_out", ".after_proj"},
+                                              {"condition_embedder.time_embedder.linear_1", "time_embedding.0"},
+                                              {"condition_embedder.time_embedder.linear_2", "time_embedding.2"},
+                                              {"condition_embedder.time_proj", "time_projection.1"},
+                                              {"condition_embedder.text_embedder.linear_1", "text_embedding.0"},
+                                              {"condition_embedder.text_embedder.linear_2", "text_embedding.2"},
+                                              {"\"proj_out", "\"head.head"},
+                                              {"\"scale_shift_table", "\"head.modulation"},
+                                              {"scale_shift_table", "modulation"},
+                                              {"\"vace_", "\"wace_"},
+                                              {NULL, NULL}};
+    static const char config[] = "{\"_class_name\": \"%s\", \"num_attention_heads\": 2, \"attention_head_dim\": 24}";
+    static uint8_t pixels[2][FOLLOWED * PIXELS * 4];
+    const char *const(*names[3])[2] = {plain, original, NULL};
+    const char *apart[sizeof original / sizeof *original][2], *const none[][2] = {{NULL, NULL}};
+    folder folders[3] = {{{{0}}, 0}, {{{0}}, 0}, {{{0}}, 0}};
+    dit_source sources[3], blocks = {0};
+    dit_component parts[4];
+    dit_model_desc md = {0};
+    dit_model_info info[2];
+    dit_error err = {0};
+    bytes file;
+    uint32_t i;
+    char text[160];
+    memcpy(apart, original, sizeof original);
+    apart[sizeof original / sizeof *original - 2][0] = "\"blocks.",
+                                               apart[sizeof original / sizeof *original - 2][1] = "\"x.";
+    names[2] = none;
+    file = renamed_vace((const char *const(*)[2])apart);
+    blocks = memory_source(&file);
+    for (i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, config, i < 2 ? "WanTransformer3DModel" : "WanVACETransformer3DModel");
+        folder_add_text(&folders[i], "config.json", text);
+        folder_add(&folders[i], "diffusion_pytorch_model.safetensors", renamed_vace(names[i]));
+        sources[i] = folder_source(&folders[i]);
+    }
+    for (i = 3; i-- > 0;) { /* the model of one file first; one of two is streamed */
+        dit_model *model = load_vace_from(&sources[i], i < 2 ? &blocks : NULL, i == 1 ? 500000 : 0);
+        dit_job_desc desc;
+        dit_job *job = NULL;
+        if (!model) break;
+        desc = describe(model);
+        desc.steps = 1;
+        desc.frame_count = desc.control_count = FOLLOWED;
+        desc.control_image = clip;
+        if (run(&job, &desc) && read_all(job, 0, pixels[i < 2], FOLLOWED) && i < 2)
+            CHECK_MESSAGE(!memcmp(pixels[0], pixels[1], sizeof pixels[0]), "naming %u", (unsigned)i);
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+    }
+    memset(parts, 0, sizeof parts);
+    parts[0].role = DIT_ROLE_TRANSFORMER, parts[0].source = sources[0];
+    parts[1].role = DIT_ROLE_TRANSFORMER_2, parts[1].source = sources[1];
+    parts[2].role = parts[3].role = DIT_ROLE_CONTROL;
+    parts[2].source = parts[3].source = blocks;
+    md.components = parts;
+    md.dry_run = true;
+    for (i = 0; i < 2; i++) {
+        dit_model *model = NULL;
+        md.component_count = 3 + i;
+        CHECK_MESSAGE(dit_model_load(NULL, &md, &model, &err) == DIT_OK, "%s", err.message);
+        dit_model_get_info(model, &info[i]);
+        CHECK(info[i].takes_control && !info[i].control_count &&
+              info[i].parameters[DIT_ROLE_TRANSFORMER] == info[i].parameters[DIT_ROLE_TRANSFORMER_2]);
+        dit_model_destroy(model);
+    }
+    parts[0].source = sources[2];
+    md.component_count = 3;
+    parts[1].role = DIT_ROLE_CONTROL, parts[1].source = blocks;
+    for (i = 0; i < 2; i++) { /* blocks for a model that has some, and alone */
+        static const char *const words[] = {"takes no control net", "name the model that it is for"};
+        dit_model *model = NULL;
+        if (i) parts[0].source = blocks, md.component_count = 1;
+        CHECK_MESSAGE(dit_model_load(NULL, &md, &model, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+                          strstr(err.message, words[i]),
+                      "%s", err.message);
+        dit_model_destroy(model);
+    }
+    for (i = 0; i < 3; i++) folder_free(&folders[i]);
     bytes_free(&file);
 }
 
@@ -525,6 +655,7 @@ static void test_following(bool sweep) {
     CHECK(info.default_frames == 81 && info.default_width == 832 && !strcmp(info.variant, "vace-1.3b"));
     test_following_refused(model, clip);
     test_unlike_experts();
+    test_blocks_apart(clip);
     test_transformer_alone();
     test_following_ends(model, clip);
     desc.frame_count = FOLLOWED;

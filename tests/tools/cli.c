@@ -564,6 +564,7 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--diffusion-model",
                                      "--high-noise-diffusion-model",
                                      "--uncond-diffusion-model",
+                                     "--high-noise-control-net",
                                      "--clip-l",
                                      "--clip-g",
                                      "--t5",

@@ -770,7 +770,8 @@ static void test_begun(void) {
 }
 
 #define VACE "--diffusion-model", "tests/fixtures/wan_vace/transformer"
-#define VACE_RUN VACE, "--t5", EXPERTS "/text_encoder", "--tokenizer", EXPERTS "/tokenizer", "--vae", EXPERTS "/vae"
+#define PARTS_RUN "--t5", EXPERTS "/text_encoder", "--tokenizer", EXPERTS "/tokenizer", "--vae", EXPERTS "/vae"
+#define VACE_RUN VACE, PARTS_RUN
 
 /* A clip that follows another: a mask for all frames is as many masks, all of it is told, and found again. */
 static void test_followed(void) {
@@ -815,6 +816,34 @@ static void test_followed(void) {
     CHECK(one_line_saying(&o, 2, "it has 4 frames, the clip 5; give as many, or one picture for all"));
     o = RUN(VACE_RUN, "-p", "x", "-q", "--control-video", clip, "--mask", clip, "-o", (char *)in_work("follow/%d.png"));
     CHECK(one_line_saying(&o, 2, "this is the folder of --control-video"));
+    snprintf(command, sizeof command,
+             "mkdir -p %s && LC_ALL=C sed 's/\"vace_/\"wace_/g' %s >%s/diffusion_pytorch_model.safetensors && "
+             "sed 's/WanVACE/Wan/' tests/fixtures/wan_vace/transformer/config.json >%s/config.json",
+             in_work("plain"), "tests/fixtures/wan_vace/transformer/diffusion_pytorch_model.safetensors",
+             in_work("plain"), in_work("plain"));
+    CHECK(system(command) == 0);
+#define APART_RUN                                                                                                      \
+    "--diffusion-model", (char *)in_work("plain"), "--control-net", "tests/fixtures/wan_vace/transformer", PARTS_RUN
+    o = RUN(APART_RUN, "-p", "x", "-q", "--steps", "1", "-W", "48", "-H", "32", "--control-video", clip, "-o", again);
+    png = read_png(again);
+    CHECK_MESSAGE(o.code == 0 && strstr(png.text, ", Control net: transformer, "), "%d %s%s", o.code, o.err, png.text);
+    free(png.rgb);
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--steps", "1", "-W", "48", "-H", "32", "--control-video", clip, "-o", made);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%d %s", o.code, o.err);
+    o = RUN(APART_RUN, "-p", "x", "-q", "--control-start", "0.5", "-o", again);
+    CHECK(one_line_saying(&o, 2, "--control-start: this model follows a clip in all steps; leave it out"));
+    o = RUN(VACE_RUN, "-p", "x", "-q", "--high-noise-control-net", clip, "-o", again);
+    CHECK(one_line_saying(&o, 2, "name that of the other expert with --control-net"));
+    o = RUN(APART_RUN, "-p", "x", "-q", "--high-noise-control-net", "tests/fixtures/wan_vace/transformer_2", "-o",
+            again);
+    CHECK(one_line_saying(&o, 2, "it is VACE's of the first of two experts"));
+    o = RUN(APART_RUN, "--high-noise-diffusion-model", (char *)in_work("plain"), "-p", "x", "-q", "--steps", "2", "-W",
+            "48", "-H", "32", "--control-video", clip, "-o", again);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(APART_RUN, "--high-noise-diffusion-model", (char *)in_work("plain"), "-p", "x", "-q", "--steps", "2", "-W",
+            "48", "-H", "32", "--control-video", clip, "--high-noise-control-net",
+            "tests/fixtures/wan_vace/transformer_2", "-o", made);
+    CHECK_MESSAGE(o.code == 0 && other_pixels(made, again), "%s", o.err);
 }
 
 /* The program of `make clip`: a walk of two frames, the second of which is half way round, raw and as animated PNG. */
