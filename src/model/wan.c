@@ -324,7 +324,7 @@ static void diti_wan_load_weights(diti_loader *loader, diti_wan *model) {
     model->last.eps = config->eps;
 }
 
-/* Repositories have these, with a shift of 3 for 480 lines and of 5 for TI2V-5B. */
+/* Repositories have these, with a shift of 3 for 480 lines and of 5 for TI2V-5B. VACE's own programs take 16. */
 #define DITI_WAN_SCHEDULER(SHIFT)                                                                                      \
     "{\"_class_name\":\"UniPCMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"   \
     "\"flow_shift\":" SHIFT "}"
@@ -366,9 +366,9 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->default_guidance = 5;
     traits->control_channels = config->vace_channels;
     traits->references = config->vace ? DITI_MAX_REFERENCES : 0;
-    traits->scheduler = compact                ? DITI_WAN_SCHEDULER("5.0")
-                        : config->pictures > 1 ? DITI_WAN_SCHEDULER("16.0")
-                                               : DITI_WAN_SCHEDULER("3.0");
+    traits->scheduler = compact                                ? DITI_WAN_SCHEDULER("5.0")
+                        : config->pictures > 1 || config->vace ? DITI_WAN_SCHEDULER("16.0")
+                                                               : DITI_WAN_SCHEDULER("3.0");
     traits->expert_guidance = pictures ? 3.5f : 4.0f; /* A14B's */
     traits->expert_low_guidance = pictures ? 3.5f : 3.0f;
     traits->expert_scheduler = pictures ? DITI_WAN_SCHEDULER("5.0") : DITI_WAN_SCHEDULER("12.0");

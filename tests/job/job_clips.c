@@ -653,6 +653,8 @@ static void test_following(bool sweep) {
     CHECK(info.takes_control && info.takes_image && info.takes_last_image && !info.wants_image && !info.wants_control &&
           !info.holds_frames);
     CHECK(info.default_frames == 81 && info.default_width == 832 && !strcmp(info.variant, "vace-1.3b"));
+    CHECK(info.default_steps == 50 && info.default_guidance == 5 &&
+          diti_json_number(model->scheduler, "flow_shift", 0) == 16); /* vace_wan_inference.py's */
     test_following_refused(model, clip);
     test_unlike_experts();
     test_blocks_apart(clip);
