@@ -213,6 +213,31 @@ static const char *longest_prompt(void) {
     return text;
 }
 
+/* Whether a clip of the model may begin with a whole one, or so many continue each other. */
+static bool can_begin(const app *a, bool with_clip, uint32_t loops) {
+    const uint32_t side = 8 * a->info.size_multiple, count = a->info.default_frames;
+    dit_image *frames = calloc(count, sizeof *frames);
+    unsigned char *pixels = calloc((size_t)side * side, 4);
+    dit_job_desc desc = {0};
+    dit_memory memory;
+    uint32_t i;
+    bool can;
+    for (i = 0; frames && i < count; i++) {
+        frames[i].width = frames[i].height = side;
+        frames[i].rgba = pixels;
+    }
+    desc.model = a->headers;
+    desc.prompt = "a";
+    desc.sampler = "euler";
+    desc.width = desc.height = side;
+    desc.loop_count = loops;
+    if (with_clip) desc.init_image = frames, desc.init_count = count;
+    can = frames && pixels && dit_job_memory(NULL, &desc, &memory, NULL) == DIT_OK;
+    free(frames);
+    free(pixels);
+    return can;
+}
+
 /* Clips of the model: their defaults, numbers of frames that are possible, and inputs. */
 static void tell_clips(const app *a) {
     char counts[128];
@@ -229,7 +254,11 @@ static void tell_clips(const app *a) {
     if (a->info.takes_control)
         printf("a clip may be followed: --control-video, --mask, --control-strength; pictures: --ref-image, "
                "--init-img\n");
-    if (a->info.holds_frames) printf("frames may be given: --init-img, --init-video, --mask-strategy, --loop\n");
+    if (a->info.holds_frames)
+        printf("frames may be given: --init-img, --end-img, --init-video%s--mask-strategy%s\n",
+               can_begin(a, true, 1) ? ", " : " with ", can_begin(a, false, 2) ? ", --loop" : "");
+    else if (can_begin(a, true, 1))
+        printf("a clip may be the beginning: --init-video, --strength\n");
 }
 
 static dit_result tell_model(app *a, const dit_model *model, int level) {
