@@ -75,7 +75,7 @@ typedef struct follower {
 typedef struct app {
     options o;
     request r;
-    char model_path[PATH_SIZE]; /* or that of the transformer, where it stands for all */
+    char model_path[PATH_SIZE];              /* or that of the transformer, where it stands for all */
     dit_component parts[14 + 2 * LORA_MOST]; /* two experts have a part each for a LoRA */
     lora_list loras;
     char tokenizer_paths[2][PATH_SIZE]; /* paths of the bundled tokenizers, CLIP's and T5's, where they are needed */

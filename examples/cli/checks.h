@@ -572,7 +572,7 @@ static int open_headers(app *a, const char *what) {
     if (a->o.encode_prompt) a->info.missing &= TEXT_PARTS | TOKENIZERS;
     if (add_tokenizers(a))
         what = "there is no tokenizer (--tokenizer names one), and the usual one does not do";
-    else if (!(has_experts(a) && divide_loras(a->parts, &a->part_count, a->o.quiet)) && !merge_loras(a))
+    else if (!(has_experts(a) && divide_loras(&a->loras, a->parts, &a->part_count, a->o.quiet)) && !merge_loras(a))
         return EXIT_GOOD;
     dit_model_destroy(a->headers);
     a->headers = NULL;
@@ -602,6 +602,7 @@ static int check_clip_options(const app *a) {
         bool can;
         const char *why;
     } wanted[] = {
+        {"--lora", marked_lora(&a->loras), has_experts(a), "this model has no two experts"},
         {"--low-noise-cfg-scale", o->low_guidance, has_second(a),
          "this model has one transformer, whose guidance is --cfg-scale"},
         {"--fps", o->fps, a->info.default_frames > 0, "this model makes pictures"},

@@ -179,6 +179,13 @@ static const char *lora_before(const lora_item *item) {
     return "";
 }
 
+/* The first mark of an expert; NULL: there is none. */
+static const char *marked_lora(const lora_list *list) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->items[i].expert) return lora_before(&list->items[i]);
+    return NULL;
+}
+
 static int tell_loras(lora_list *list) {
     char weight[32];
     size_t room = 1, used = 0;
@@ -217,43 +224,53 @@ static void loras_to_parts(const lora_list *list, bool merge, dit_component *par
         part->role = DIT_ROLE_LORA;
         part->weight = list->items[i].weight;
         part->merge = merge;
-        part->lora_of = list->items[i].expert;
     }
 }
 
-/* Whether the file's name says that it is for the expert of that word: "..._high_noise.safetensors", "HighNoise", or
-   "..._HIGH.safetensors", but not "high_detail". */
+/* Whether the file's name says that it is for the expert of that word: "..._high_noise.safetensors", "HighNoise",
+   "..._high.safetensors" or "T2V-HIGH-v2", but not "high_detail". */
 static bool names_expert(const char *path, const char *word) {
     char name[PATH_SIZE], *at, *ending;
+    bool capitals = true;
     snprintf(name, sizeof name, "%s", base_name(path));
-    for (at = name; *at; at++) *at = (char)tolower((unsigned char)*at);
     ending = strrchr(name, '.');
     if (ending) *ending = 0;
-    for (at = strstr(name, word); at; at = strstr(at + 1, word)) {
-        const char *behind = at + strlen(word);
-        if (!*behind) return at > name && strchr("_-. ", at[-1]);
-        if (strchr("_- ", *behind)) behind++;
-        if (!strncmp(behind, "noise", 5)) return true;
+    for (at = name; *at; at++) {
+        const char *behind = at;
+        size_t i;
+        for (i = 0, capitals = true; word[i] && tolower((unsigned char)at[i]) == word[i]; i++, behind++)
+            capitals = capitals && isupper((unsigned char)at[i]);
+        if (word[i]) continue;
+        if (at > name && !isalnum((unsigned char)at[-1]) &&
+            (!*behind || (capitals && !isalnum((unsigned char)*behind))))
+            return true;
+        if (*behind && strchr("_- ", *behind)) behind++;
+        if (tolower((unsigned char)behind[0]) == 'n' && !strncmp(behind + 1, "oise", 4)) return true;
+        if (!strncmp(behind, "NOISE", 5)) return true;
     }
     return false;
 }
 
-/* A LoRA of a model with two experts is for the one that its name tells, else for both, as a part for each. Returns
-   whether parts have changed. */
-static bool divide_loras(dit_component *parts, uint32_t *count, bool quiet) {
+/* A LoRA of a model with two experts is for the one that stands before its name, or that its name tells, else for both,
+   as a part for each. Returns whether parts have changed. */
+static bool divide_loras(const lora_list *list, dit_component *parts, uint32_t *count, bool quiet) {
     const uint32_t before = *count;
     bool divided = false;
     for (uint32_t i = 0; i < before; i++) {
+        const lora_item *item = list->items;
         bool told[LORA_EXPERTS];
         if (parts[i].role != DIT_ROLE_LORA || parts[i].lora_of != DIT_ROLE_NONE) continue;
-        divided = true;
-        for (size_t k = 0; k < LORA_EXPERTS; k++) told[k] = names_expert(parts[i].source.path, lora_experts[k].word);
+        while (item->path != parts[i].source.path) item++;
+        for (size_t k = 0; k < LORA_EXPERTS; k++)
+            told[k] =
+                item->expert ? item->expert == lora_experts[k].role : names_expert(item->path, lora_experts[k].word);
         parts[i].lora_of = told[1] && !told[0] ? DIT_ROLE_TRANSFORMER_2 : DIT_ROLE_TRANSFORMER;
+        divided = true;
         if (told[0] == told[1]) {
             parts[*count] = parts[i];
             parts[(*count)++].lora_of = DIT_ROLE_TRANSFORMER_2;
-        } else if (!quiet) {
-            fprintf(stderr, "dit: LoRA %s is for the expert for %s, by its name\n", base_name(parts[i].source.path),
+        } else if (!quiet && !item->expert) {
+            fprintf(stderr, "dit: LoRA %s is for the expert for %s, by its name\n", base_name(item->path),
                     lora_experts[told[1]].noise);
         }
     }

@@ -124,6 +124,8 @@ static void test_loras(void) {
     o = RUN(QUICK, "-q", "--lora", (char *)in_work("dora.safetensors"), "--lora-merge", "-o", merged);
     CHECK_MESSAGE(o.code == 0 && same_pixels(merged, again), "%s", o.err);
     check_refusal(RUN(QUICK, "--lora", "missing:0.5", "-o", again), 3, "missing");
+    check_refusal(RUN(QUICK, "--lora", "|low_noise|tests/fixtures/lora_pixart_sigma/lora", "-o", again), 2,
+                  "--lora |low_noise|: this model has no two experts; leave it out");
     check_refusal(RUN(QUICK, "-q", "--lora", "tests/fixtures/lora_zimage/peft.safetensors", "-o", again), 3,
                   "the adapter is for another model");
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -1002,7 +1004,7 @@ static outcome run_experts(const char *made, char *a, char *b, char *c, char *d)
 /* A LoRA is for the expert that its name or what stands before it tells, else for both. Each expert has guidance. */
 static void test_one_expert(void) {
     char *plain = strdup(in_work("style.safetensors")), *high = strdup(in_work("Style-HighNoise_v2.safetensors")),
-         *low = strdup(in_work("style_LOW.safetensors")), told_high[300], told_low[300];
+         *low = strdup(in_work("high-up-LOW-v2.safetensors")), told_high[300], told_low[300];
     outcome o;
     store_style(plain);
     store_style(high);
@@ -1016,7 +1018,7 @@ static void test_one_expert(void) {
     o = run_experts("pair.y4m", "--lora", high, "--lora", low);
     CHECK_MESSAGE(o.code == 0 &&
                       strstr(o.err, "LoRA Style-HighNoise_v2.safetensors is for the expert for high noise") &&
-                      strstr(o.err, "LoRA style_LOW.safetensors is for the expert for low noise, by its name"),
+                      strstr(o.err, "LoRA high-up-LOW-v2.safetensors is for the expert for low noise, by its name"),
                   "%s", o.err);
     CHECK(same_files(in_work("both.y4m"), in_work("pair.y4m")));
     o = run_experts("high.y4m", "--lora", high, NULL, NULL);
