@@ -238,6 +238,7 @@ static void diti_double_block_load_gated(diti_loader *loader, diti_double_block 
     for (i = 0; i < 2; i++) {
         if (!loader->rename) {
             diti_load_layer_rows(loader, layers[i], i * rows, rows, 2 * rows, width, names[stream][0]);
+            diti_loader_alias(loader, &layers[i]->weight, 0, rows, names[stream][1 + i], 0, rows, DITI_NAMES_ALL);
             continue;
         }
         diti_load_layer(loader, layers[i], rows, width, 1, names[stream][1 + i]);

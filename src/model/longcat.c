@@ -237,6 +237,9 @@ static void diti_longcat_load_weights(diti_loader *loader, diti_longcat *model) 
         diti_load_vector(loader, &model->text_norm, 1, config->text,
                          *text == 's' ? "semantic_txt_norm.weight" : "context_embedder_norm.weight");
     diti_load_layer(loader, &model->text, width, config->text, 1, text);
+    if (config->ovis)
+        diti_loader_alias(loader, &model->text.weight, 0, width, *text == 's' ? "context_embedder" : "semantic_txt_in",
+                          0, width, DITI_NAMES_ALL);
     diti_load_embedder(loader, &model->time, width, width, 256, time);
     for (i = 0; i < config->doubles; i++)
         diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, has);

@@ -800,6 +800,50 @@ static void test_encoders_of_adapters(void) {
     }
 }
 
+/* Adapters of Ovis-Image have diffusers' names, the original's or ComfyUI's, and so has the transformer. */
+static void test_adapters_of_ovis(void) {
+    static const struct {
+        const char *name;
+        uint32_t rows, columns;
+    } modules[] = {{"diffusion_model.double_blocks.0.img_mlp.up_proj", 12288, 3072},
+                   {"diffusion_model.double_blocks.0.txt_mlp.gate_proj", 12288, 3072},
+                   {"transformer.transformer_blocks.0.ff.net.0.proj", 24576, 3072},
+                   {"diffusion_model.txt_in", 3072, 2048},
+                   {"diffusion_model.semantic_txt_in", 3072, 2048},
+                   {"transformer.context_embedder", 3072, 2048}};
+    size_t i;
+    for (i = 0; i < 2 * DITI_COUNT(modules); i++) {
+        real_file file = {0};
+        lora_file lora = {0};
+        dit_component component = {{0}, DIT_ROLE_LORA, 0, false, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_lora_info info = {0};
+        dit_error err = {0};
+        char name[96];
+        file.container = REAL_SAFETENSORS;
+        file.type = DIT_TYPE_F16;
+        file.original = i % 2 != 0;
+        published_ovis(&file);
+        diti_format(name, sizeof name, "%s.lora_A.weight", modules[i / 2].name);
+        lora_file_matrix(&lora, name, 1, modules[i / 2].columns, 0.1, 1);
+        diti_format(name, sizeof name, "%s.lora_B.weight", modules[i / 2].name);
+        lora_file_matrix(&lora, name, modules[i / 2].rows, 1, 0.1, 2);
+        component.source = lora_file_source(&lora);
+        desc.source = real_source(&file);
+        desc.components = &component;
+        desc.component_count = 1;
+        desc.dry_run = true;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", name, err.message))
+            CHECK_MESSAGE(dit_model_lora(model, 0, &info) == DIT_OK && info.modules == 1 && !info.left_out,
+                          "%s beside %s names: %u modules, %u left out", name,
+                          file.original ? "original" : "diffusers'", info.modules, info.left_out);
+        dit_model_destroy(model);
+        lora_file_free(&lora);
+        real_free(&file);
+    }
+}
+
 static void small_wan(real_file *file) { real_wan(file, 256, 1, 512, 36, 16, 1280); }
 
 /* A step-distillation LoRA of Wan as lightx2v writes it: pairs, and differences of biases, norms, tables and the
@@ -1488,6 +1532,7 @@ int main(int argc, char **argv) {
     test_named_encoders();
     test_foreign_encoders();
     test_encoders_of_adapters();
+    test_adapters_of_ovis();
     test_distilled_wan();
     test_fused_biases();
     test_named_clip();
