@@ -123,11 +123,18 @@ with dit.Context(log=lambda level, message: seen.append(message), level=3) as co
             assert told in str(error), error
         else:
             raise AssertionError(told)
+    for name, number in (("seed", -1), ("seed", 2**64), ("width", 2**32 + 32), ("steps", -1), ("count", 2**32 + 1)):
+        try:
+            model.generate("x", **{"width": 32, "height": 32, "steps": 2, name: number})
+        except ValueError as error:
+            assert f"{name} is {number}; it must be 0 to " in str(error), error
+        else:
+            raise AssertionError(f"{name} is cut off")
 END
 }
 python_lifetimes() { # whoever is closed first, in whichever thread; labels that are missing; a name that is no UTF-8
     DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 - "$tests" <<'END'
-import sys, threading, dit
+import ctypes, sys, threading, dit
 with dit.Context() as context:
     model = context.load(sys.argv[1])
     for path in ("é" * 252, "\udcff"):
@@ -169,6 +176,21 @@ with dit.Context() as context, context.load(sys.argv[1] + "/../pipe_dit") as mod
     else:
         raise AssertionError("a label is missing")
     assert len(model.generate(classes=[3, 1], count=2, width=32, height=32, steps=1)) == 2
+    try:
+        model.generate(classes=[2**32], width=32, height=32, steps=1)
+    except ValueError as error:
+        assert "a class is 4294967296" in str(error), error
+    else:
+        raise AssertionError("a label is cut off")
+frames, read = [], dit.Model._read
+def count_frames(model, job, *rest):
+    status = dit.Status()
+    dit._lib.dit_job_status(job, ctypes.byref(status), None)
+    frames.append(status.frame_count)
+    return read(model, job, *rest)
+dit.Model._read = count_frames
+with dit.Context() as context, context.load(sys.argv[1] + "/../pipe_ltx") as model:
+    assert len(model.generate("a fox", width=64, height=64, steps=1)) == 1 and frames == [1], frames
 END
 }
 numpy() { # rows from the top, as bytes and as an array

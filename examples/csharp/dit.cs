@@ -91,7 +91,7 @@ namespace Dit {
         public uint SizeMultiple { get { return info.size_multiple; } }
         public uint DefaultSteps { get { return info.default_steps; } }
 
-        // Pictures as bytes [height][width][4], sRGB, rows from the top. progress(fraction, step, steps) is called in this thread
+        // Pictures as bytes [height][width][4], sRGB, rows from the top; of a model of clips single ones. progress(fraction, step, steps) is called in this thread
         // about 20 times a second; false ends the call, like cancel, with an OperationCanceledException.
         public byte[][] Generate(Request what, Func<float, uint, uint, bool> progress = null,
                                  CancellationToken cancel = default(CancellationToken)) {
@@ -120,6 +120,7 @@ namespace Dit {
                     desc.height = what.Height != 0 ? what.Height : info.default_height;
                     desc.steps = what.Steps;
                     desc.image_count = count;
+                    desc.frame_count = 1;
                     desc.seed = what.Seed;
                     desc.guidance.scale = what.Guidance;
                     Native.Check(Native.dit_job_create(context.Handle, ref desc, out job, ref error), error);

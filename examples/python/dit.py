@@ -141,6 +141,13 @@ def _text(encoded):
     return encoded
 
 
+def _whole(name, value, bits=32):
+    """A number that C has room for: ctypes takes the lowest bits of any other, and a seed of -1 would be one."""
+    if not 0 <= value < 1 << bits:
+        raise ValueError(f"{name} is {value}; it must be 0 to {(1 << bits) - 1}")
+    return value
+
+
 class _Handle:
     """An object of the library, destroyed when its owner has closed it and no call and no child of it uses it any more:
     in any thread, and whichever of them Python collects first."""
@@ -217,7 +224,8 @@ class Model(_Owner):
     def __init__(self, context, path, weight_budget):
         desc, error, out, parent = ModelDesc(), Error(), pointer(), context._use()  # lives as long as its models
         try:
-            desc.source.path, desc.weight_budget = _text(os.fsencode(path)), weight_budget
+            desc.source.path = _text(os.fsencode(path))
+            desc.weight_budget = _whole("weight_budget", weight_budget, 64)
             _check(_lib.dit_model_load(parent.pointer, c.byref(desc), c.byref(out), c.byref(error)), error)
         except BaseException:
             parent.drop()
@@ -228,7 +236,8 @@ class Model(_Owner):
 
     def generate(self, prompt="", negative_prompt=None, width=0, height=0, steps=0, seed=0, guidance=0.0, count=1,
                  sampler=None, schedule=None, classes=None, progress=None):
-        """`count` pictures with the seeds seed, seed + 1…; zeros and None stand for the model's defaults.
+        """`count` pictures with the seeds seed, seed + 1…; zeros and None stand for the model's defaults. A model of
+        clips makes single pictures.
 
         classes: labels of a class-conditional model, one for each picture. progress(fraction, step, steps) is called
         while the device works; if it returns False, DitError with result 2 (cancelled) ends the call.
@@ -238,15 +247,15 @@ class Model(_Owner):
             raise ValueError(f"classes has {len(labels)} labels for {count} pictures")
         desc, error, job, model = JobDesc(), Error(), pointer(), self._use()
         try:
-            desc.model, desc.image_count, desc.seed = model.pointer, count, seed
-            desc.width = width or self.info.default_width
-            desc.height = height or self.info.default_height
-            desc.steps, desc.guidance.scale = steps, guidance
+            desc.model, desc.image_count, desc.frame_count = model.pointer, _whole("count", count), 1
+            desc.width = _whole("width", width) or self.info.default_width
+            desc.height = _whole("height", height) or self.info.default_height
+            desc.steps, desc.seed, desc.guidance.scale = _whole("steps", steps), _whole("seed", seed, 64), guidance
             desc.prompt = _text(prompt.encode()) if labels is None else None
             for name, value in (("negative_prompt", negative_prompt), ("sampler", sampler), ("schedule", schedule)):
                 setattr(desc, name, _text(value.encode()) if value else None)
             if labels is not None:
-                desc.class_labels = (c.c_int32 * count)(*labels)
+                desc.class_labels = (c.c_int32 * count)(*(_whole("a class", label, 31) for label in labels))
             _check(_lib.dit_job_create(model.parent.pointer, c.byref(desc), c.byref(job), c.byref(error)), error)
             self._run(job, progress, error)
             return [self._read(job, i, desc.width, desc.height, error) for i in range(count)]
