@@ -183,19 +183,19 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
 }
 
 static void test_qkv(diti_device *device) {
-    check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
-    check_qkv(device, 2, 88, DITI_QKV_LAYER, true, false, true, 0);
-    check_qkv(device, 2, 72, DITI_QKV_RMS, true, true, false, 0);
-    check_qkv(device, 5, 128, DITI_QKV_NO_NORM, true, false, false, 0);
-    check_qkv(device, 4, 16, DITI_QKV_LAYER, false, false, true, 0);
-    check_qkv(device, 6, 24, DITI_QKV_RMS, true, false, true, 4);
+    check_qkv(device, 3, 64, DITI_QKV_RMS, true, 0, true, 0);
+    check_qkv(device, 2, 88, DITI_QKV_LAYER, true, 0, true, 0);
+    check_qkv(device, 2, 72, DITI_QKV_RMS, true, QKV_HALF_SPLIT, false, 0);
+    check_qkv(device, 5, 128, DITI_QKV_NO_NORM, true, 0, false, 0);
+    check_qkv(device, 4, 16, DITI_QKV_LAYER, false, 0, true, 0);
+    check_qkv(device, 6, 24, DITI_QKV_RMS, true, 0, true, 4);
     check_qkv(device, 2, 24, DITI_QKV_RMS, true, QKV_ROTATE_FIRST | QKV_SHARED, true, 0);
     check_qkv(device, 2, 72, DITI_QKV_NO_NORM, true, QKV_HALF_SPLIT | QKV_SHARED, false, 0);
     check_qkv(device, 2, 72, DITI_QKV_NO_NORM, true, QKV_TWO_AXES, false, 0);
     if (device->rung == DITI_RUNG_BASE) check_qkv(device, 3, 36, DITI_QKV_NO_NORM, true, QKV_TWO_AXES, false, 0);
 }
 
-/* --- patches of videos, and rows of their frames --- */
+/* --- patches, and rows that frames share --- */
 
 enum { THERE, BACK, BACK_PLANAR };
 
@@ -240,7 +240,7 @@ static void check_patches(diti_device *device, const diti_patches *p, int way) {
 
 /* A row of a table of words picks rows of a table of floats for three frames; frames share rows of what is added; the
    rows of one frame are taken from another tensor. */
-static void check_frames(diti_device *device) {
+static void check_shared_rows(diti_device *device) {
     enum { FRAMES = 3, SHARE = 5, COLUMNS = 12, STEPS = 2 };
     static const uint32_t words[STEPS * FRAMES] = {0, 2, 0, 1, 2, 7}, step[1] = {1};
     diti_graph *graph = begin(device);
@@ -273,7 +273,7 @@ static void check_frames(diti_device *device) {
     free(table.data), free(x.data), free(other.data);
 }
 
-static void test_videos(diti_device *device) {
+static void test_patches(diti_device *device) {
     static const diti_patches cases[] = {{2, 3, 4, 7, 9, 2, 2, false},
                                          {1, 4, 0, 6, 4, 2, 0, false},
                                          {1, 2, 3, 5, 5, 4, 1, false},
@@ -283,7 +283,7 @@ static void test_videos(diti_device *device) {
         check_patches(device, &cases[i], i % 2 ? BACK : BACK_PLANAR);
     }
     check_patches(device, &cases[0], BACK);
-    check_frames(device);
+    check_shared_rows(device);
 }
 
 /* --- GroupNorm --- */
@@ -375,7 +375,7 @@ static void test_group_norm(diti_device *device) {
     if (device->rung == DITI_RUNG_BASE) check_group_norm(device, 2, 10, 9, 3, true, 0, 0, 0);
 }
 
-/* --- clips --- */
+/* --- frames of clips: blended, spread, gathered, conditioned, folded and placed; latents that are drawn --- */
 
 static void close_frames(diti_device *device, diti_tensor out, double *wanted, const char *name) {
     char what[160];
@@ -654,7 +654,7 @@ static void test_frames(diti_device *device) {
     check_fold(device, 4, odd);
 }
 
-/* --- weighted rows --- */
+/* --- rows of texts that have weights --- */
 
 /* Items have `tokens` rows, and two rows of no item stand behind them. The mean is far from 0, where sums that cancel
    are only as good as float sums are. */
@@ -865,7 +865,7 @@ static void run_kernels(diti_device *device, bool few) {
     check_attention(device, &attention);
     check_norm(device, &norm);
     check_group_norm(device, 2, 1000, 32, 8, true, 0, 0, 0);
-    check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
+    check_qkv(device, 3, 64, DITI_QKV_RMS, true, 0, true, 0);
     few_hash = result_hash;
     if (few) return;
     linear.m = 3; /* few rows */
@@ -1166,7 +1166,7 @@ static void test_device(const char *overrides, diti_rung rung) {
     if (device && (rung < DITI_RUNG_FP16 || device->has_fp16 || sweep)) { /* no job of other drivers is on rung fp16 */
         test_norms(device);
         test_qkv(device);
-        test_videos(device);
+        test_patches(device);
         test_frames(device);
         test_channels(device);
         test_group_norm(device);
@@ -1200,7 +1200,7 @@ static void test_races(void) {
         check_linear(device, &(linear_case){.m = 70, .n = 96, .k = 72, .type = DIT_TYPE_F16, .bias = true});
         check_attention(device, &(attention_case){.batch = 1, .heads = 2, .head_dim = 128, .queries = 77, .keys = 300});
         check_norm(device, &(norm_case){.rows = 200, .columns = 320, .modulate = true, .size = 1});
-        check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
+        check_qkv(device, 3, 64, DITI_QKV_RMS, true, 0, true, 0);
         if (sweep) run_everything(device), test_attention(device);
         diti_device_close(device);
         CHECK_MESSAGE(test_layer_messages() == 0, "%s: races, or accesses beyond a binding", overrides);
