@@ -9,7 +9,7 @@
 
 #define HEART "ein grünes Herz ♥"
 
-/* ---- Texts that are printed on demand ---- */
+/* ---- Texts that are printed on demand, streams that are closed or full, options without effect ---- */
 
 static void test_answers(void) {
     static const char *const words[] = {"--model",
@@ -368,6 +368,32 @@ static void test_refusals(void) {
     CHECK(one_line_saying(&o, 2, "--prompt"));
 }
 
+/* ---- A picture, and what its names may be ---- */
+
+/* quick.png is what later tests compare with. */
+static void test_picture(void) {
+    outcome o =
+        RUN("-m", MODEL, "-p", "a red heart", "-n", "blue, green", "--steps", "2", "-W", "96", "-H", "32", "-s", "7",
+            "--cfg-scale", "2.5", "--sampler", "dpm++2m", "--rng", "cuda", "-o", (char *)in_work("quick.png"));
+    png_file png = read_png(in_work("quick.png"));
+    CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err);
+    CHECK(png.sound && png.width == 96 && png.height == 32);
+    CHECK(strcmp(png.kind, "tEXt") == 0);
+    CHECK_MESSAGE(strncmp(png.text, "a red heart\nNegative prompt: blue, green\nSteps: 2, Sampler: dpm++2m, ", 69) == 0,
+                  "%s", png.text);
+    CHECK_MESSAGE(
+        strstr(png.text, "CFG scale: 2.5, Seed: 7, Size: 96x32, Model: pipe_pixart_sigma, RNG: cuda, Device: "), "%s",
+        png.text);
+    CHECK(strstr(o.out, in_work("quick.png")) && strstr(o.out, "seed 7") && count_lines(o.out) == 1);
+    CHECK_MESSAGE(!strpbrk(o.err, "\r\033"), "a terminal's line in a log: %s", o.err);
+    free(png.rgb);
+    o = RUN(QUICK, "-q", "-o", (char *)in_work("quick.png"));
+    CHECK_MESSAGE(o.code == 0 && !*o.out && !*o.err, "not quiet: %s%s", o.out, o.err);
+    png = read_png(in_work("quick.png"));
+    CHECK_MESSAGE(png.sound && png.width == 32, "an existing file is not replaced");
+    free(png.rgb);
+}
+
 /* A name of any length and of any characters that the file system takes is written, and told in the picture; a longer
    one, of the last picture too, is refused first. */
 static void test_names(void) {
@@ -452,32 +478,6 @@ static void test_encoder_without_memory(void) {
                   o.code, o.err);
     o = RUN("--repeat-from", (char *)in_work("heart.png"), "-m", MODEL, "-o", (char *)in_work("heart.png"));
     CHECK_MESSAGE(o.code == 2 && strstr(o.err, "same file as --repeat-from"), "%d %s", o.code, o.err);
-}
-
-/* ---- Pictures ---- */
-
-/* quick.png is what later tests compare with. */
-static void test_picture(void) {
-    outcome o =
-        RUN("-m", MODEL, "-p", "a red heart", "-n", "blue, green", "--steps", "2", "-W", "96", "-H", "32", "-s", "7",
-            "--cfg-scale", "2.5", "--sampler", "dpm++2m", "--rng", "cuda", "-o", (char *)in_work("quick.png"));
-    png_file png = read_png(in_work("quick.png"));
-    CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err);
-    CHECK(png.sound && png.width == 96 && png.height == 32);
-    CHECK(strcmp(png.kind, "tEXt") == 0);
-    CHECK_MESSAGE(strncmp(png.text, "a red heart\nNegative prompt: blue, green\nSteps: 2, Sampler: dpm++2m, ", 69) == 0,
-                  "%s", png.text);
-    CHECK_MESSAGE(
-        strstr(png.text, "CFG scale: 2.5, Seed: 7, Size: 96x32, Model: pipe_pixart_sigma, RNG: cuda, Device: "), "%s",
-        png.text);
-    CHECK(strstr(o.out, in_work("quick.png")) && strstr(o.out, "seed 7") && count_lines(o.out) == 1);
-    CHECK_MESSAGE(!strpbrk(o.err, "\r\033"), "a terminal's line in a log: %s", o.err);
-    free(png.rgb);
-    o = RUN(QUICK, "-q", "-o", (char *)in_work("quick.png"));
-    CHECK_MESSAGE(o.code == 0 && !*o.out && !*o.err, "not quiet: %s%s", o.out, o.err);
-    png = read_png(in_work("quick.png"));
-    CHECK_MESSAGE(png.sound && png.width == 32, "an existing file is not replaced");
-    free(png.rgb);
 }
 
 /* ---- The text in a PNG, and the picture that is made from it again ---- */
@@ -732,6 +732,8 @@ static void test_standard_output(void) {
     CHECK(one_line_saying(&o, 4, "standard output"));
 }
 
+/* ---- Classes, types of weights, defaults and batches ---- */
+
 /* A class in place of a prompt. */
 static void test_class(void) {
     outcome o;
@@ -831,6 +833,8 @@ static void test_batch(void) {
     CHECK_MESSAGE(png.sound && strstr(png.text, "Seed: 0, "), "the seed after the last is 0");
     free(png.rgb);
 }
+
+/* ---- A terminal, interruption, and outputs that cannot be written ---- */
 
 static void test_terminal(void) {
     size_t widest = 0;
@@ -1176,8 +1180,7 @@ static void test_distilled(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\ndevice memory: "), "%s%s", o.err, o.out);
 }
 
-/* ---- Device memory that runs out: less is taken, step by step, each said once; pictures stay the same but for tiles
- * --- */
+/* ---- An installed program, and device memory that runs out ---- */
 
 static int count_of(const char *text, const char *word) {
     int count = 0;
@@ -1185,6 +1188,7 @@ static int count_of(const char *text, const char *word) {
     return count;
 }
 
+/* Less memory is taken, step by step; each is said once. */
 static bool relieved(const outcome *o, bool tiles, bool encoders, bool weights) {
     bool good = o->code == 0 && count_of(o->err, "--vae-tiling") == tiles &&
                 count_of(o->err, "--offload-to-cpu") == encoders && count_of(o->err, "--weight-budget") == weights &&
@@ -1270,6 +1274,8 @@ static void test_memory_runs_out(void) {
     o = RUN("-m", MODEL, SMALL, "-W", "256", "-H", "256", "-o", less, "--device-memory", "6M");
     CHECK(relieved(&o, true, false, false) && exists(less));
 }
+
+/* ---- The other programs ---- */
 
 /* dit-plan on this machine: a table that it reads again, a plan of it that build/dit runs, and one rank of two alone.
  */

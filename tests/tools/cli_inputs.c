@@ -918,7 +918,7 @@ static void test_page(void) {
         CHECK_MESSAGE(exists(in_work(made[i])), "%s is not there", made[i]);
 }
 
-/* ---- Parts of a model ---- */
+/* ---- Memory that inputs take, and parts of a model ---- */
 
 /* Megabytes that a run of --info tells. */
 static double told_memory(char **words) {
