@@ -4,6 +4,7 @@
    Usage: cli [PROGRAM]; PROGRAM is build/dit unless given.   test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "command_line.h"
+#include "test.h"
 #include "examples/cli/options.h"
 #include <sys/resource.h>
 

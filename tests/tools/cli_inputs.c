@@ -3,6 +3,7 @@
    Usage: cli_inputs [PROGRAM]; PROGRAM is build/dit unless given.   test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "command_line.h"
+#include "test.h"
 
 #define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
 #define KLEIN "tests/fixtures/pipe_flux2_klein"
