@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #define STBI_ONLY_PNG
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
@@ -39,12 +38,6 @@ typedef struct outcome {
 } outcome;
 
 typedef enum streams { STREAMS_PIPES, STREAMS_TERMINAL, STREAMS_NO_OUTPUT, STREAMS_FULL_OUTPUT } streams;
-
-static inline double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static inline void child(char **args, int out, int err, streams kind) {
     setenv("XDG_CACHE_HOME", in_work("cache"), 1);

@@ -1,11 +1,19 @@
-/* A folder of a test's own, which it removes at its end, and files in it. */
+/* Tests that drive programs have this in common: a folder of their own, which they remove at their end, files in it,
+   and a clock. */
 #ifndef WORK_FOLDER_H
 #define WORK_FOLDER_H
 #include "files.h"
 #include <ftw.h>
+#include <time.h>
 #include <unistd.h>
 
 static char work[256]; /* the folder */
+
+static inline double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static inline const char *in_work(const char *name) {
     static char paths[8][320];
@@ -15,7 +23,7 @@ static inline const char *in_work(const char *name) {
     return path;
 }
 
-static bool exists(const char *path) { return access(path, F_OK) == 0; }
+static inline bool exists(const char *path) { return access(path, F_OK) == 0; }
 
 /* Makes the folder of the test of that name, with a folder for caches in it. */
 static inline bool make_work(const char *test) {

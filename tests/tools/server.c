@@ -5,19 +5,16 @@
 #define _GNU_SOURCE
 #include "library.h"
 #include "test.h"
+#include "work_folder.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 #define STBI_ONLY_PNG
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
@@ -37,30 +34,11 @@
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights: quick */
 
-static char work[256], here[400];
-
-static bool sweep(void) { /* make test-all */
-    const char *all = getenv("DIT_TEST_ALL");
-    return all && *all == '1';
-}
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+static char here[400];
 
 static void pause_for(int milliseconds) {
     const struct timespec t = {0, milliseconds * 1000000};
     nanosleep(&t, NULL);
-}
-
-static const char *in_work(const char *name) {
-    static char paths[8][320];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", work, name);
-    return path;
 }
 
 /* ---- The server ---- */
@@ -861,17 +839,11 @@ static void test_browser(const served *s) {
     shell("grep -v '^\\[' $WORK/browser.log | head -n 20 >&2");
 }
 
-static int remove_one(const char *path, const struct stat *info, int what, struct FTW *ftw) {
-    (void)info, (void)what, (void)ftw;
-    return remove(path);
-}
-
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : "";
     served s;
     signal(SIGPIPE, SIG_IGN);
-    snprintf(work, sizeof work, "%s/dit-server-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!getcwd(here, sizeof here) || !mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
+    if (!getcwd(here, sizeof here) || !make_work("server")) return 1;
     if (shell("mkdir -p $WORK/models $WORK/hub/models--fox--small/snapshots && cd tests/fixtures && "
               "ln -s $PWD/pipe_latte $WORK/models/latte && ln -s $PWD/pipe_flux2_klein $WORK/models/klein && "
               "ln -s $PWD/pipe_dit $WORK/hub/models--fox--small/snapshots/1a2b") != 0)
@@ -910,12 +882,12 @@ int main(int argc, char **argv) {
         test_interrupting(&s);
         test_huge(&s);
     }
-    if (sweep()) test_openai_client(&s);
-    if (sweep()) test_a1111_client(&s);
-    if (sweep()) test_browser(&s);
+    if (test_sweeps()) test_openai_client(&s);
+    if (test_sweeps()) test_a1111_client(&s);
+    if (test_sweeps()) test_browser(&s);
     test_queue(&s);
     test_unheard();
-    if (sweep()) test_crowd();
-    nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (test_sweeps()) test_crowd();
+    remove_work();
     return TEST_END("server");
 }

@@ -4,16 +4,13 @@
 #define _GNU_SOURCE
 #include "library.h"
 #include "test.h"
+#include "work_folder.h"
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 #define STBI_ONLY_PNG
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
@@ -31,39 +28,7 @@
 #define QUICK "-m", model, "--steps", "2", "-W", "32", "-H", "32"
 #define SIDE 32
 
-static char work[256], program[512], model[512];
-
-static const char *in_work(const char *name) {
-    static char paths[8][320];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", work, name);
-    return path;
-}
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static unsigned char *load(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    unsigned char *data = malloc(1 << 24);
-    *size = file && data ? fread(data, 1, (1 << 24) - 1, file) : 0;
-    if (data) data[*size] = 0;
-    if (file) fclose(file);
-    return data;
-}
-
-static bool same_files(const char *a, const char *b) {
-    size_t n = 0, m = 0;
-    unsigned char *x = load(a, &n), *y = load(b, &m);
-    const bool same = n && n == m && memcmp(x, y, n) == 0;
-    free(x);
-    free(y);
-    return same;
-}
+static char program[512], model[512];
 
 /* ---- A terminal, and a program on it ---- */
 
@@ -875,19 +840,13 @@ static void test_page(void) {
           access(in_work("sheet.jpg"), F_OK) == 0 && access(in_work("snowflake.webp"), F_OK) == 0);
 }
 
-static int remove_one(const char *path, const struct stat *info, int what, struct FTW *ftw) {
-    (void)info, (void)what, (void)ftw;
-    return remove(path);
-}
-
 int main(int argc, char **argv) {
     char *here = realpath(".", NULL);
-    const char *all = getenv("DIT_TEST_ALL"), *only = argc > 1 ? argv[1] : "";
+    const char *only = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN);
     snprintf(program, sizeof program, "%s/build/dit", here);
     snprintf(model, sizeof model, "%s/" MODEL, here);
-    snprintf(work, sizeof work, "%s/dit-terminal-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
+    if (!make_work("terminal")) return 1;
     if (strstr("previews", only)) test_previews();
     if (strstr("plain", only)) test_plain_terminals();
     if (strstr("latin1", only)) test_latin1();
@@ -899,8 +858,8 @@ int main(int argc, char **argv) {
     if (strstr("kinds", only)) test_kinds();
     if (strstr("words", only)) test_words();
     if (strstr("answers", only)) test_answers();
-    if (all && *all == '1' && strstr("page", only)) test_page();
-    nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (test_sweeps() && strstr("page", only)) test_page();
+    remove_work();
     free(here);
     return TEST_END("terminal");
 }
