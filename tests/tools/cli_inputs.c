@@ -1,4 +1,4 @@
-/* What build/dit is given, driven as a process: pictures, masks and references, LoRAs, pictures that steer, noise,
+/* Inputs of build/dit, driven as a process: pictures, masks and references, LoRAs, pictures that steer, noise,
    prompts as data, frames and clips, and parts of models; what outputs must not overwrite; and the clips that are made.
    Usage: cli_inputs [PROGRAM]; PROGRAM is build/dit unless given.   test-runs: lavapipe */
 #define _GNU_SOURCE
@@ -942,7 +942,7 @@ static void test_info_given(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "2896x368 pixels"), "%s%s", o.err, o.out);
     CHECK(told_memory(ARGS("--info", FLUX, "-W", "128", "-H", "128", "--control-net", FLUX_NET)) > 1.12 * flux);
     check_refusal(RUN("--info", KLEIN, "-r", "missing.png"), 3, "missing.png");
-    /* What is edited comes out as large as its pipeline makes it: Qwen-Image's sides are multiples of 32,
+    /* An edited picture is as large as its pipeline makes it: Qwen-Image's sides are multiples of 32,
        LongCat-Image's are rounded up. */
     o = RUN("--info", "tests/fixtures/pipe_qwenimage", "-r", picture);
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n2912x352 pixels"), "%s%s", o.err, o.out);
