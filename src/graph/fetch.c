@@ -97,8 +97,10 @@ static dit_result diti_fetch_missing(diti_fetch *fetch, const diti_plan *plan, d
         diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_TRACK_LOAD, "weights to a device");
         copy.device = fetch->device;
         copy.read = (unsigned char *)diti_alloc_array(&replicas->env, 2, (size_t)most);
-        copy.picked = copy.read + most;
-        if (!copy.read) result = diti_fail_memory(err, "copies of weights");
+        if (copy.read)
+            copy.picked = copy.read + most;
+        else
+            result = diti_fail_memory(err, "copies of weights");
         if (result >= 0) result = diti_fetch_make(fetch, err);
         if (result >= 0) result = diti_fetch_fill(fetch, plan, &copy, most, err);
         diti_free(&replicas->env, copy.read);

@@ -54,6 +54,7 @@ static dit_context *ctx;
 static dit_model *model;
 static dit_job *job;
 static dit_error err;
+static bool by_need; /* the model's matrices are read when its first job is made */
 
 static dit_job_desc describe(void) {
     dit_job_desc desc = {0};
@@ -84,6 +85,7 @@ static void undo_context(void) { dit_context_destroy(ctx), ctx = NULL; }
 static dit_result do_model(void) {
     dit_model_desc desc = {0};
     desc.source.path = MODEL;
+    desc.weights_by_need = by_need;
     return dit_model_load(ctx, &desc, &model, &err);
 }
 static void undo_model(void) { dit_model_destroy(model), model = NULL; }
@@ -106,6 +108,20 @@ static dit_result do_job(void) {
     return dit_job_create(ctx, &desc, &job, &err);
 }
 static void undo_job(void) { dit_job_destroy(job), job = NULL; }
+
+/* The first job of a model, whose loading succeeds. */
+static dit_result do_first_job(void) {
+    const long at = host.fail_at;
+    dit_result result;
+    host.fail_at = 0;
+    result = do_model();
+    host.calls = host.site_count = 0;
+    host.fail_at = at;
+    if (result == DIT_OK) result = do_job();
+    if (result < 0) undo_model();
+    return result;
+}
+static void undo_first_job(void) { undo_job(), undo_model(); }
 
 static dit_result do_run(void) {
     unsigned char rgba[BYTES];
@@ -135,6 +151,7 @@ static const piece pieces[] = {
     {"run", do_run, undo_nothing, NULL},
 };
 enum { PIECES = sizeof pieces / sizeof pieces[0] };
+static const piece first_job = {"first job", do_first_job, undo_first_job, &job};
 
 /* ---- Host memory ---- */
 
@@ -234,6 +251,9 @@ static void test_host_memory(bool all) {
     test_failed_restart();
     undo_job();
     undo_model();
+    by_need = true;
+    sweep_host(&first_job, total, all);
+    by_need = false;
     undo_context();
     CHECK_MESSAGE(host.live == 0, "%ld blocks are left", host.live);
 }
