@@ -179,7 +179,7 @@ static dit_result diti_file_create(const diti_env *env, const dit_source *source
     dit_result result;
     *out = NULL;
     *absent = false;
-    if (!name) name = source->path ? source->path : "(memory)";
+    if (!name) name = !source->path ? "(memory)" : *source->path ? source->path : "(empty path)";
     if (!file) return diti_no_memory(name, err);
     file->env = *env;
     file->name = diti_copy_string(env, name);

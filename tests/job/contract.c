@@ -170,6 +170,9 @@ static void test_guards(void) {
     md.source.path = MODEL;
     md._zero_begin = 1;
     CHECK(refused(dit_model_load(shared, &md, &model, &err), &err, "zero"));
+    md._zero_begin = 0;
+    md.source.path = "";
+    CHECK(dit_model_load(shared, &md, &model, &err) == DIT_ERROR_IO && strstr(err.message, "empty path"));
     jd = describe(shared_model, 7);
     jd._zero_end = 0xcccccccc;
     CHECK(refused(dit_job_create(shared, &jd, &job, &err), &err, "zero"));
