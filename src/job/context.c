@@ -204,7 +204,7 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     if (desc->overrides && !context->overrides) return diti_fail_memory(err, "the context");
     result = diti_context_open_devices(context, desc, err);
     if (result != DIT_OK) return result;
-    if (context->device_count > 1 || desc->transport.rank_count > 1)
+    if (context->device_count > 1 || desc->transport.rank_count > 1 || desc->transport.rank)
         DITI_TRY(diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
                                    context->overrides, &context->peers, err));
     context->progress = diti_beats_progress(context->peers, &desc->progress, &context->telling);

@@ -175,12 +175,12 @@ static dit_result diti_peers_choose_all(diti_peers *peers, const char *overrides
 }
 
 static dit_result diti_peers_check(const dit_transport *application, uint32_t count, dit_error *err) {
+    if (application->rank && application->rank >= application->rank_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: rank %u is not below rank_count %u",
+                         application->rank, application->rank_count);
     if (application->rank_count <= 1) return DIT_OK;
     if (!application->send || !application->receive || !application->poll)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: set send, receive and poll");
-    if (application->rank >= application->rank_count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: rank %u is not below rank_count %u",
-                         application->rank, application->rank_count);
     if ((uint64_t)application->rank_count * count > DITI_MAX_DEVICES)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: more than %u devices in all",
                          DITI_MAX_DEVICES);

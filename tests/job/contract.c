@@ -222,6 +222,9 @@ static void test_context_refusals(void) {
     d.transport.rank_count = 2;
     CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "transport"));
     d = zero;
+    d.transport.rank = 1;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "rank 1 is not below rank_count 0"));
+    d = zero;
     d.overrides = "no_such_key=1";
     CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "no_such_key"));
     d = zero;
