@@ -532,9 +532,11 @@ DIT_INTERNAL void diti_lora_close(diti_lora_file *file) {
 
 /* --- what it says of steps --- */
 
-/* The number before "step" or "-step" in a file's name: "Qwen-Image-Lightning-8steps-V1.0". */
+/* The number before "step" or "-step" in a file's name: "Qwen-Image-Lightning-8steps-V1.0". lightx2v's of Wan 2.1 tell
+   none, and are for 4. */
 static uint32_t diti_lora_named_steps(const char *name) {
     const char *slash = strrchr(name, '/'), *at = slash ? slash + 1 : name, *end;
+    const uint32_t untold = strstr(at, "cfg_step_distill") ? 4 : 0;
     while ((end = strstr(at, "step")) != NULL) {
         const char *digits = end;
         uint32_t steps = 0;
@@ -544,7 +546,7 @@ static uint32_t diti_lora_named_steps(const char *name) {
         if (steps && steps <= 64) return steps; /* more are steps of a training */
         at = end + 4;
     }
-    return 0;
+    return untold;
 }
 
 DIT_INTERNAL void diti_lora_defaults(const diti_lora_file *file, uint32_t *steps, float *guidance) {

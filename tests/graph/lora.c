@@ -1042,6 +1042,9 @@ static void test_defaults(void) {
     check_defaults("Hyper-SD3-8steps-CFG-lora.safetensors", 8, 0);
     check_defaults("style-step2000.safetensors", 0, 0);
     check_defaults("8steps/style.safetensors", 0, 0);
+    check_defaults("Wan21_T2V_14B_lightx2v_cfg_step_distill_lora_rank32.safetensors", 4, 1);
+    check_defaults("cfg_step_distill/8steps.safetensors", 8, 1);
+    check_defaults("cfg_step_distill/style.safetensors", 0, 0);
     check_defaults("{\"dit.steps\":\"6\",\"dit.guidance\":\"2.5\"", 6, 2.5f);
 }
 
