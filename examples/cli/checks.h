@@ -770,24 +770,32 @@ static int check_model(app *a) {
     return EXIT_GOOD;
 }
 
-/* A picture that is edited comes out as large as the model reads it, which is how its pipeline makes it: in Qwen-Image
-   with sides that are multiples of 32, in LongCat-Image with the next multiples. Contents of another size would move.
- */
+/* A picture that is edited is as large as the model reads it, else its contents would move. */
+static void fit_edited(app *a, uint32_t multiple) {
+    const picture *first = &a->r.reference_pictures[0];
+    uint32_t width = first->width, height = first->height;
+    if (dit_model_edited_size(a->headers, &width, &height)) {
+        a->r.width = width;
+        a->r.height = height;
+    } else {
+        fit_size(first, multiple, 16384, &a->r.width, &a->r.height);
+    }
+}
+
 static int check_sizes(app *a) {
     const dit_model_info *m = &a->info;
-    bool qwen = strcmp(m->family, "qwenimage") == 0, longcat = strcmp(m->family, "longcat") == 0;
     uint32_t multiple = m->size_multiple ? m->size_multiple : 1;
     int code = EXIT_GOOD;
     a->r.width = m->default_width;
     a->r.height = m->default_height;
     if (a->r.start.rgba && !a->o.width && !a->o.height)
-        fit_size(&a->r.start, multiple, false, 16384, &a->r.width, &a->r.height);
+        fit_size(&a->r.start, multiple, 16384, &a->r.width, &a->r.height);
     else if (a->r.control.rgba && !a->o.width && !a->o.height)
-        fit_size(&a->r.control, multiple, false, 16384, &a->r.width, &a->r.height);
+        fit_size(&a->r.control, multiple, 16384, &a->r.width, &a->r.height);
     else if (a->r.reference_count && !a->info.takes_control && !a->o.width && !a->o.height)
-        fit_size(&a->r.reference_pictures[0], qwen ? 32 : multiple, longcat, 16384, &a->r.width, &a->r.height);
+        fit_edited(a, multiple);
     else if (a->r.video.count && !a->o.width && !a->o.height)
-        fit_size(&a->r.video.frames[0], multiple, false, 16384, &a->r.width, &a->r.height);
+        fit_size(&a->r.video.frames[0], multiple, 16384, &a->r.width, &a->r.height);
     if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);
     if (!code && a->o.height) {
         code = take_count("--height", a->o.height, multiple, 16384, m->default_height, " pixels", &a->r.height);

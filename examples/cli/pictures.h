@@ -305,12 +305,10 @@ static const char *scale_picture(picture *p, uint32_t width, uint32_t height) {
 #endif
 }
 
-/* A size of the picture's shape with about as many pixels as the given one, in the nearest multiples, or the next ones
-   where those are asked for, up to most. */
-static void fit_size(const picture *p, uint32_t multiple, bool next, uint32_t most, uint32_t *width, uint32_t *height) {
-    double ratio = (double)p->width / p->height, side = sqrt((double)*width * *height * ratio), other = side / ratio;
-    uint32_t w = (uint32_t)(next ? ceil(side / multiple) : side / multiple + 0.5),
-             h = (uint32_t)(next ? ceil(other / multiple) : other / multiple + 0.5);
+/* A size of the picture's shape with about as many pixels as the given one, in multiples up to most. */
+static void fit_size(const picture *p, uint32_t multiple, uint32_t most, uint32_t *width, uint32_t *height) {
+    double scale = sqrt((double)*width * *height / ((double)p->width * p->height));
+    uint32_t w = (uint32_t)(p->width * scale / multiple + 0.5), h = (uint32_t)(p->height * scale / multiple + 0.5);
     if (w > most / multiple) w = most / multiple;
     if (h > most / multiple) h = most / multiple;
     *width = (w ? w : 1) * multiple;

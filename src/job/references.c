@@ -62,6 +62,16 @@ DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const d
     }
 }
 
+DIT_API bool dit_model_edited_size(const dit_model *model, uint32_t *width, uint32_t *height) {
+    const diti_model_traits *traits = model && model->transformer ? &model->transformer->traits : NULL;
+    dit_image image = DITI_ZERO;
+    if (!traits || !traits->references || !traits->reference_area || !*width || !*height) return false;
+    image.width = *width;
+    image.height = *height;
+    diti_reference_scaled(traits, &image, 1, width, height);
+    return true;
+}
+
 /* The tower of the model's language model; NULL: nothing is shown to it. */
 static const diti_vision *diti_references_vision(const dit_model *model) {
     const diti_encoder *encoder = &model->encoders[0];
