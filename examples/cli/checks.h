@@ -744,7 +744,7 @@ static bool path_says(const char *path, const char *word) {
 /* Says what a distilled model wants whose name is all that tells it, where nothing is asked for. */
 static void tell_distilled(const app *a) {
     const char *path = a->o.diffusion_model ? a->o.diffusion_model : a->model_path, *advice;
-    advice = distilled_advice(&a->info);
+    advice = distilled_advice(a->headers, &a->info);
     if (!advice || a->o.quiet || a->o.steps || a->o.guidance) return;
     if (path_says(path, "turbo") || path_says(path, "instant"))
         fprintf(stderr, "dit: %u steps with guidance %g: %s (--steps, --cfg-scale)\n", a->info.default_steps,

@@ -135,11 +135,12 @@ static bool lacks_sizes(const dit_model_info *info) {
 
 /* "ERNIE-Image-Turbo looks alike and wants 8 steps and guidance 1"; NULL: the model's files tell what it is, or say
    steps of their own, as dit-convert writes them. */
-static const char *distilled_advice(const dit_model_info *info) {
-    return info->default_steps > 8 ? info->places[DIT_ROLE_NONE] : NULL;
+static const char *distilled_advice(const dit_model *model, const dit_model_info *info) {
+    return info->default_steps > 8 ? dit_model_distilled(model) : NULL;
 }
 
-static void tell_family(const char *path, const dit_model_info *info) {
+static void tell_family(const char *path, const dit_model *model, const dit_model_info *info) {
+    const char *advice = distilled_advice(model, info);
     printf("%s: %s%s%s\n", path, info->family[0] ? info->family : "no transformer", info->variant[0] ? " " : "",
            info->variant);
     if (!info->layers) return;
@@ -154,7 +155,7 @@ static void tell_family(const char *path, const dit_model_info *info) {
     if (info->default_low_guidance > 0 && info->default_low_guidance != info->default_guidance)
         printf(", then %g", (double)info->default_low_guidance);
     printf("%s%s unless told otherwise\n", info->default_sampler[0] ? ", sampler " : "", info->default_sampler);
-    if (distilled_advice(info)) printf("%s (--steps, --cfg-scale)\n", distilled_advice(info));
+    if (advice) printf("%s (--steps, --cfg-scale)\n", advice);
 }
 
 /* ---- Level 2: memory ---- */

@@ -268,7 +268,7 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
                readable = !lacks_sizes(&a->info) && (!reads || !(a->info.missing & 1u << DIT_ROLE_VAE));
     dit_result result = read_weights(model, &table, &a->err);
     if (result == DIT_OK) {
-        tell_family(a->o.model ? a->o.model : base_name(a->model_path), &a->info);
+        tell_family(a->o.model ? a->o.model : base_name(a->model_path), a->headers, &a->info);
         tell_clips(a);
         tell_weights(&a->info, &table);
         tell_missing(&a->info);

@@ -415,6 +415,11 @@ DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {
     return model->transformer && model->transformer->traits.factor ? model->transformer->traits.factor : 8;
 }
 
+DIT_API const char *dit_model_distilled(const dit_model *model) {
+    if (!model || !model->transformer) return NULL;
+    return diti_family_place(model->transformer->family, model->info.variant, DIT_ROLE_NONE);
+}
+
 static void diti_model_describe_transformer(dit_model *model) {
     const diti_model_traits *traits = &model->transformer->traits;
     const diti_family *family = model->transformer->family;
@@ -441,7 +446,7 @@ static void diti_model_describe_transformer(dit_model *model) {
         const diti_encoder_kind kind = diti_encoder_wanted(model, i);
         model->info.encoders[i] = kind == DITI_ENCODER_NONE ? NULL : diti_encoder_name(kind);
     }
-    for (i = 0; i < DITI_COUNT(model->info.places); i++)
+    for (i = DIT_ROLE_NONE + 1; i < DITI_COUNT(model->info.places); i++)
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
     if (diti_model_second(model))

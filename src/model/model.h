@@ -406,7 +406,7 @@ typedef struct diti_pipeline_class {
 /* Where a part of a family's models usually is: a repository on Hugging Face, and a folder or file in it. */
 typedef struct diti_place {
     const char *variant; /* how it begins; "": all others. NULL: the end of a list */
-    dit_role role;
+    dit_role role;       /* DIT_ROLE_NONE: the place is dit_model_distilled's sentence */
     const char *place;
 } diti_place;
 

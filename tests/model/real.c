@@ -638,6 +638,11 @@ static void test_named_encoders(void) {
         if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", cases[i].prefix, err.message))
             dit_model_get_info(model, &info);
         CHECK_MESSAGE(info.parameters[DIT_ROLE_TEXT_1] > 0, "%s (case %u)", cases[i].prefix, (unsigned)i);
+        CHECK(!info.places[DIT_ROLE_NONE] && !dit_model_distilled(NULL));
+        CHECK_MESSAGE(!dit_model_distilled(model) ==
+                          (cases[i].transformer != published_ernie && cases[i].transformer != published_ideogram4 &&
+                           cases[i].transformer != published_longcat),
+                      "%s of %s: %s", cases[i].prefix, info.family, dit_model_distilled(model));
         if (model && info.parameters[DIT_ROLE_TEXT_1] &&
             cases[i].shape.head_norms) { /* files say nothing of rotations; the transformer tells Qwen3-VL */
             const diti_decoder_config *config = &((const diti_decoder *)model->encoders[0].self)->config;
