@@ -1221,6 +1221,7 @@ static int64_t read_file_at(uint64_t offset, void *dst, size_t size, void *user)
     FILE *file = fopen(((callback_file *)user)->path, "rb");
     size_t n = 0;
     if (callback_pause_ms) nanosleep(&pause, NULL);
+    if (callback_reads % 2 && size > 1) size /= 2; /* dit asks for the rest */
     if (file && fseek(file, (long)offset, SEEK_SET) == 0) n = fread(dst, 1, size, file);
     if (file) fclose(file);
     callback_reads++;
