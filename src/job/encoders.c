@@ -10,7 +10,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
-    case DITI_ENCODER_CONDITIONER: return "conditioner";
+    case DITI_ENCODER_CONDITIONER: return "text conditioner";
     case DITI_ENCODER_CONNECTORS: return "connectors";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";

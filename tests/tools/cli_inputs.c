@@ -1131,6 +1131,8 @@ static void test_parts(void) {
     CHECK(one_line_saying(&o, 3, "tokenizer of CLIP-L has a token 1"));
     o = RUN("--diffusion-model", flux, "--clip-l", clip, "--t5xxl", t5, "--tokenizer", tokenizer, "-p", "x");
     CHECK(one_line_saying(&o, 3, "tokenizer of T5 has a token 1"));
+    o = RUN("-m", "tests/fixtures/pipe_anima", "-p", "x"); /* likewise, of T5's tokens */
+    CHECK(one_line_saying(&o, 3, "tokenizer of text conditioner has a token 1"));
     o = RUN("-m", "tests/fixtures/hunyuandit_v12", "-p", "x");
     CHECK(one_line_saying(&o, 3, "no BERT text encoder; add it with --clip-l FILE"));
     o = RUN("--diffusion-model", flux, "--clip-l", t5, "-p", "x");
