@@ -257,20 +257,21 @@ static bool divide_loras(const lora_list *list, dit_component *parts, uint32_t *
     const uint32_t before = *count;
     bool divided = false;
     for (uint32_t i = 0; i < before; i++) {
-        const lora_item *item = list->items;
+        const char *path = parts[i].source.path;
+        dit_role marked = DIT_ROLE_NONE;
         bool told[LORA_EXPERTS];
         if (parts[i].role != DIT_ROLE_LORA || parts[i].lora_of != DIT_ROLE_NONE) continue;
-        while (item->path != parts[i].source.path) item++;
+        for (uint32_t k = 0; k < list->count; k++)
+            if (list->items[k].path == path) marked = list->items[k].expert;
         for (size_t k = 0; k < LORA_EXPERTS; k++)
-            told[k] =
-                item->expert ? item->expert == lora_experts[k].role : names_expert(item->path, lora_experts[k].word);
+            told[k] = marked ? marked == lora_experts[k].role : names_expert(path, lora_experts[k].word);
         parts[i].lora_of = told[1] && !told[0] ? DIT_ROLE_TRANSFORMER_2 : DIT_ROLE_TRANSFORMER;
         divided = true;
         if (told[0] == told[1]) {
             parts[*count] = parts[i];
             parts[(*count)++].lora_of = DIT_ROLE_TRANSFORMER_2;
-        } else if (!quiet && !item->expert) {
-            fprintf(stderr, "dit: LoRA %s is for the expert for %s, by its name\n", base_name(item->path),
+        } else if (!quiet && !marked) {
+            fprintf(stderr, "dit: LoRA %s is for the expert for %s, by its name\n", base_name(path),
                     lora_experts[told[1]].noise);
         }
     }
