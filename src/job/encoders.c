@@ -45,8 +45,9 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_wanted(const dit_model *model, uint3
     return model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
 }
 
-DIT_INTERNAL dit_result diti_encoder_refuse(const diti_checkpoint *checkpoint, uint32_t index, diti_encoder_kind wanted,
-                                            diti_encoder_kind found, const char *by, dit_error *err) {
+/* Tells that text encoder `index` is of another kind; by: what says so, "" where its tensors do. */
+static dit_result diti_encoder_refuse(const diti_checkpoint *checkpoint, uint32_t index, diti_encoder_kind wanted,
+                                      diti_encoder_kind found, const char *by, dit_error *err) {
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: no %s, which the %s of this model is%s%s%s%s%s",
                      diti_checkpoint_name(checkpoint), diti_encoder_name(wanted), diti_encoder_folder(index),
                      found ? ", but " : "", found ? diti_encoder_name(found) : "", *by ? " (" : "", by, *by ? ")" : "");
@@ -275,6 +276,28 @@ static void diti_encoders_place_clip(dit_model *model, diti_encoder *encoder) {
     if (encoder->kind != DITI_ENCODER_CLIP_G) return;
     encoder->pooled = own < all ? all - own : 0;
     encoder->column = l && l->self ? diti_encoder_get_traits(l)->columns : encoder->pooled;
+}
+
+/* Qwen3 and Qwen3-VL have the same tensors, and so have Qwen2.5 and Qwen2.5-VL, but for the tower, which may be left
+   out. Files that say what they are tell it. */
+DIT_INTERNAL dit_result diti_encoder_check_kind(const diti_model_part *part, uint32_t index, diti_encoder_kind wanted,
+                                                dit_error *err) {
+    diti_encoder_kind found = diti_encoder_kind_of(part->checkpoint, part->prefix),
+                      base = diti_encoder_loaded_as(wanted);
+    const char *stated = diti_checkpoint_text(part->checkpoint, "general.architecture"),
+               *said = diti_json_string(part->config, "model_type", stated ? stated : "");
+    bool t5 = base == DITI_ENCODER_T5 || base == DITI_ENCODER_BYT5,
+         sees = strstr(said, "vl") ||
+                diti_model_find(part->checkpoint, part->prefix, "visual.patch_embed.proj.weight") ||
+                diti_model_find(part->checkpoint, part->prefix, "model.visual.patch_embed.proj.weight");
+    if (sees && found == DITI_ENCODER_QWEN3) found = DITI_ENCODER_QWEN3_VL;
+    if (sees && found == DITI_ENCODER_QWEN2) found = DITI_ENCODER_QWEN2_VL;
+    if (found == wanted || (found == base && strncmp(said, "qwen", 4)) || (found == DITI_ENCODER_NONE && !t5) ||
+        (found == DITI_ENCODER_T5 && t5) || (found == DITI_ENCODER_LLAMA && base == DITI_ENCODER_MISTRAL) ||
+        (found == DITI_ENCODER_CLIP_L && base == DITI_ENCODER_CLIP_G) || /* a small one */
+        base == DITI_ENCODER_CONDITIONER || base == DITI_ENCODER_CONNECTORS)
+        return DIT_OK;
+    return diti_encoder_refuse(part->checkpoint, index, wanted, found, said, err);
 }
 
 /* Language models of one width are told apart by the tokens that they were published with. */

@@ -631,9 +631,6 @@ DIT_INTERNAL const char *diti_encoder_folder(uint32_t index);
 /* The kind whose loader reads a kind, and the kind that the transformer was made for. */
 DIT_INTERNAL diti_encoder_kind diti_encoder_loaded_as(diti_encoder_kind kind);
 DIT_INTERNAL diti_encoder_kind diti_encoder_wanted(const dit_model *model, uint32_t index);
-/* Tells that text encoder `index` is of another kind; by: what says so, "" where its tensors do. */
-DIT_INTERNAL dit_result diti_encoder_refuse(const diti_checkpoint *checkpoint, uint32_t index, diti_encoder_kind wanted,
-                                            diti_encoder_kind found, const char *by, dit_error *err);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);

@@ -236,27 +236,6 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
 }
 
-/* Qwen3 and Qwen3-VL have the same tensors, and so have Qwen2.5 and Qwen2.5-VL, but for the tower, which may be left
-   out. Files that say what they are tell it. */
-DIT_INTERNAL dit_result diti_encoder_check_kind(const diti_model_part *part, uint32_t index, diti_encoder_kind wanted,
-                                                dit_error *err) {
-    diti_encoder_kind found = diti_encoder_kind_of(part->checkpoint, part->prefix),
-                      base = diti_encoder_loaded_as(wanted);
-    const char *stated = diti_checkpoint_text(part->checkpoint, "general.architecture"),
-               *said = diti_json_string(part->config, "model_type", stated ? stated : "");
-    bool t5 = base == DITI_ENCODER_T5 || base == DITI_ENCODER_BYT5,
-         sees = strstr(said, "vl") || diti_part_has(part->checkpoint, part->prefix, "visual.patch_embed.proj.weight") ||
-                diti_part_has(part->checkpoint, part->prefix, "model.visual.patch_embed.proj.weight");
-    if (sees && found == DITI_ENCODER_QWEN3) found = DITI_ENCODER_QWEN3_VL;
-    if (sees && found == DITI_ENCODER_QWEN2) found = DITI_ENCODER_QWEN2_VL;
-    if (found == wanted || (found == base && strncmp(said, "qwen", 4)) || (found == DITI_ENCODER_NONE && !t5) ||
-        (found == DITI_ENCODER_T5 && t5) || (found == DITI_ENCODER_LLAMA && base == DITI_ENCODER_MISTRAL) ||
-        (found == DITI_ENCODER_CLIP_L && base == DITI_ENCODER_CLIP_G) || /* a small one */
-        base == DITI_ENCODER_CONDITIONER || base == DITI_ENCODER_CONNECTORS)
-        return DIT_OK;
-    return diti_encoder_refuse(part->checkpoint, index, wanted, found, said, err);
-}
-
 /* Looks for the part in a file or folder that may be about anything. */
 static bool diti_model_find_part(const diti_model_want *want, diti_model_part *part) {
     dit_role role = want->kind == DITI_ENCODER_NONE ? want->role : DIT_ROLE_TEXT_1;
