@@ -619,9 +619,6 @@ DIT_INTERNAL bool diti_part_is_vace(const diti_model_part *part);
 DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                                     const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
-/* A text encoder that is named, or lies in the folder of one, may be of another kind than the wanted one. */
-DIT_INTERNAL dit_result diti_encoder_check_kind(const diti_model_part *part, uint32_t index, diti_encoder_kind wanted,
-                                                dit_error *err);
 /* Whether a part's weights are loaded: dit_model_desc.parts. */
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 /* encoders.c: text encoders of all kinds */
@@ -631,6 +628,9 @@ DIT_INTERNAL const char *diti_encoder_folder(uint32_t index);
 /* The kind whose loader reads a kind, and the kind that the transformer was made for. */
 DIT_INTERNAL diti_encoder_kind diti_encoder_loaded_as(diti_encoder_kind kind);
 DIT_INTERNAL diti_encoder_kind diti_encoder_wanted(const dit_model *model, uint32_t index);
+/* A text encoder that is named, or lies in the folder of one, may be of another kind than the wanted one. */
+DIT_INTERNAL dit_result diti_encoder_check_kind(const diti_model_part *part, uint32_t index, diti_encoder_kind wanted,
+                                                dit_error *err);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
@@ -691,6 +691,7 @@ DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, cons
 /* The input's values as float, count of them expected; *out freed with diti_free. */
 DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
                                             dit_error *err);
+/* Whether row_pitch leads from row to row; row: bytes of one. */
 DIT_INTERNAL bool diti_request_has_rows(const dit_image *image, size_t row);
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
 /* frames.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
