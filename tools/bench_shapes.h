@@ -192,8 +192,10 @@ static const shape shapes[] = {
      DITI_QKV_RMS,
      true,
      {{LAYER_JOINT, 20}, {LAYER_SINGLE, 40}}},
-    {"hunyuanvideo15", 2048, 16, 8192, 31, 1590, 256, 65, 32, DITI_QKV_RMS, true, {{LAYER_JOINT, 54}}}, /* 121x480x848
-                                                                                                         */
+    {"kandinsky-5-t2v", 1792, 28, 7168, 1, 47616, 512, 132, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 32}}}, /* 121x512x768
+                                                                                                           */
+    {"hunyuanvideo15", 2048, 16, 8192, 31, 1590, 256, 65, 32, DITI_QKV_RMS, true, {{LAYER_JOINT, 54}}},   /* 121x480x848
+                                                                                                           */
     {"wan-1.3b", 1536, 12, 8960, 1, 32760, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 30}}},
     {"wan-ti2v-5b", 3072, 24, 14336, 1, 27280, 512, 192, 192, DITI_QKV_RMS, true, {{LAYER_CROSS, 30}}},
     {"wan-14b", 5120, 40, 13824, 1, 75600, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 40}}},

@@ -39,12 +39,12 @@ static void diti_noise_place(const dit_model *model, const diti_job_request *req
 static void diti_noise_place_drawn(const dit_model *model, const diti_job_request *request, uint32_t frames,
                                    const float *drawn, float *out) {
     uint32_t channels = model->transformer->traits.latent_channels;
-    size_t area = (size_t)request->latent_width * request->latent_height, i;
+    size_t plane = diti_request_plane(request), i;
     if (!model->transformer->traits.noise_by_token) {
         diti_noise_place(model, request, frames, drawn, out);
         return;
     }
-    for (i = 0; i < area * channels; i++) out[i % channels * area + i / channels] = drawn[i];
+    for (i = 0; i < plane * channels; i++) out[i % channels * plane + i / channels] = drawn[i];
 }
 
 /* --- frames that are given --- */

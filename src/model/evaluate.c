@@ -149,7 +149,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     uint32_t i, rows = p->text + p->image, width = p->width, lead = diti_token_range_lead(p->step);
     diti_tensor parts[2] = {0, 0}, x;
     bool repeats = positions && diti_tensor_rows(graph, positions) < at->all;
-    parts[0] = diti_token_range_patchify(p, p->step->latent, traits->latent_channels, p->step->input_scale);
+    parts[0] = diti_token_range_patchify(p, p->latent, p->channels, p->step->input_scale);
     if (traits->condition_channels)
         parts[1] = diti_token_range_patchify(p, p->step->condition, traits->condition_channels, 0);
     x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");

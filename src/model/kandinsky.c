@@ -1,20 +1,22 @@
-/* Kandinsky 5.0 text-to-image: docs/models.md 3.23. Original:
+/* Kandinsky 5.0 text-to-image and text-to-video: docs/models.md 3.23. Original:
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_kandinsky.py
 
    D is the width of the residual stream. The text passes blocks of its own, which depend on the timestep; the image
-   attends what comes out of them. Texts stand at the end of their places. */
+   attends what comes out of them. Texts stand at the end of their places. Models of clips read a latent, a picture's
+   and a mask; a clip that is made of a text alone has zeros in both. */
 #include "model/model.h"
 #include "text/text.h"
 
 #define DITI_KANDINSKY_MAX_BLOCKS 128u
 #define DITI_KANDINSKY_MAX_TEXT_BLOCKS 8u
 #define DITI_KANDINSKY_AXES 3u
+#define DITI_KANDINSKY_IMAGE_WIDTH 2560u /* published models of pictures have it; those of clips have 1792 and 4096 */
 
 /* ---- configuration ---- */
 
 typedef struct diti_kandinsky_config {
     uint32_t blocks, text_blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
-    uint32_t columns, channels;                                 /* columns: a patch has so many; channels: the latent */
+    uint32_t columns, channels;         /* columns: a patch has so many on the way in; channels: the latent */
     uint32_t time, text, pooled;        /* columns of the condition, and of the text encoders' outputs */
     uint32_t axes[DITI_KANDINSKY_AXES]; /* channels of a head that rotate by frame, y, x */
 } diti_kandinsky_config;
@@ -50,7 +52,7 @@ typedef struct diti_kandinsky {
     diti_kandinsky_text_block text_blocks[DITI_KANDINSKY_MAX_TEXT_BLOCKS];
     diti_kandinsky_block *blocks;
     diti_layer final_modulation; /* [2D, time]: shift, scale */
-    diti_layer proj_out;         /* [columns, D] */
+    diti_layer proj_out;         /* [4 * channels, D] */
     diti_sublayer last;
 } diti_kandinsky;
 
@@ -76,12 +78,12 @@ static dit_result diti_kandinsky_check(const diti_loader *loader, const diti_kan
                          : !config->time                  ? "time_embeddings"
                          : !config->head_dim              ? "norms of queries"
                                                           : "visual_embeddings or out_layer");
-    if (config->columns != out)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Kandinsky 5 transformer that takes %u columns of patches and makes %u; those for clips "
-                         "and those that edit a picture take more than a latent and are not supported; use "
-                         "Kandinsky-5.0-T2I",
-                         file, (unsigned)config->columns, (unsigned)out);
+    if (config->columns != out && (config->columns != 2 * out + 4 || config->width == DITI_KANDINSKY_IMAGE_WIDTH))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a Kandinsky 5 transformer of width %u that takes %u columns of patches and makes %u; those "
+            "that edit a picture are not supported; use Kandinsky-5.0-T2I or Kandinsky-5.0-T2V",
+            file, (unsigned)config->width, (unsigned)config->columns, (unsigned)out);
     if (out % 4 || out > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 8 ||
         config->width % 4 || config->blocks > DITI_KANDINSKY_MAX_BLOCKS ||
         config->text_blocks > DITI_KANDINSKY_MAX_TEXT_BLOCKS)
@@ -186,7 +188,7 @@ static void diti_kandinsky_load_weights(diti_loader *loader, diti_kandinsky *mod
     for (i = 0; i < config->text_blocks; i++) diti_kandinsky_load_text_block(loader, config, &model->text_blocks[i], i);
     for (i = 0; i < config->blocks; i++) diti_kandinsky_load_block(loader, config, &model->blocks[i], i);
     diti_load_layer(loader, &model->final_modulation, 2 * width, config->time, 1, "out_layer.modulation.out_layer");
-    diti_load_layer(loader, &model->proj_out, config->columns, width, 1, "out_layer.out_layer");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "out_layer.out_layer");
     diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
     model->last.eps = DITI_KANDINSKY_EPS;
 }
@@ -196,6 +198,17 @@ static void diti_kandinsky_load_weights(diti_loader *loader, diti_kandinsky *mod
 #define DITI_KANDINSKY_IMAGE                                                                                           \
     DITI_CHAT_SYSTEM "You are a prompt engineer. Describe the image by detailing the color, shape, size, texture, "    \
                      "quantity, text, spatial relationships of the objects and background:<|im_end|>\n" DITI_CHAT_USER
+
+#define DITI_KANDINSKY_CLIP                                                                                            \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "You are a prompt engineer. Describe the video in detail.\n"                                                       \
+    "Describe how the camera moves or shakes, describe the zoom and view angle, whether it follows the objects.\n"     \
+    "Describe the location of the video, main characters or objects and their action.\n"                               \
+    "Describe the dynamism of the video and presented actions.\n"                                                      \
+    "Name the visual style of the video: whether it is a professional footage, user generated content, some kind of "  \
+    "animation, video game or scren content.\n"                                                                        \
+    "Describe the visual effects, postprocessing and transitions if they are presented in the video.\n"                \
+    "Pay attention to the order of key actions shown in the scene.<|im_end|>\n" DITI_CHAT_USER
 
 static const diti_chat diti_kandinsky_chats[] = {
     {"Kandinsky5T2IPipeline",
@@ -209,8 +222,33 @@ static const diti_chat diti_kandinsky_chats[] = {
      0,
      {1, 0, {-1}, false},
      0},
+    {"Kandinsky5T2VPipeline Kandinsky5I2VPipeline",
+     DITI_KANDINSKY_CLIP,
+     "<|im_end|>",
+     NULL,
+     DITI_KANDINSKY_CLIP,
+     "",
+     512,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
     DITI_CHATS_END,
 };
+
+/* Models of clips have HunyuanVideo's autoencoder. */
+static void diti_kandinsky_set_clips(diti_model_traits *traits) {
+    traits->variant = "5.0-t2v";
+    traits->default_size = 64;
+    traits->default_columns = 96;
+    traits->default_frames = 31;
+    traits->default_fps = 24;
+    traits->chat = &diti_kandinsky_chats[1];
+    traits->latents.channels = traits->latent_channels;
+    traits->latents.scale = 0.476986f;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":10.0}";
+    traits->default_guidance = 5;
+}
 
 static void diti_kandinsky_set_traits(diti_kandinsky *model) {
     const diti_kandinsky_config *config = &model->config;
@@ -231,13 +269,14 @@ static void diti_kandinsky_set_traits(diti_kandinsky *model) {
     traits->encoders[0] = DITI_ENCODER_QWEN2_VL;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->mends_prompts = true;
-    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}";
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->default_steps = 50;
     traits->default_guidance = 3.5f;
     traits->channels_last = traits->planar = true;
     traits->attends_padding = traits->masks_padding = true;
     traits->unshifted = true;
     traits->noise_by_token = true;
+    if (config->columns > 4 * config->channels) diti_kandinsky_set_clips(traits);
 }
 
 static void diti_kandinsky_load(diti_component *component, diti_loader *loader) {
@@ -255,6 +294,8 @@ typedef struct diti_kandinsky_state {     /* prepare leaves these for the steps 
     diti_tensor sinusoids;                /* input F32 [steps * prompts, D] */
     diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor wide; /* state F32 [batch * channels read, frames * h * w]: latents, zeros behind each; 0: the latent
+                         will do */
     diti_tensor text_cosines, text_sines; /* inputs F32 [prompts * text tokens, head_dim / 2] */
     diti_text_order order;
     diti_adaln adaln, text_adaln; /* modulation: the image's blocks and the last norm, the text's blocks */
@@ -290,12 +331,16 @@ static void diti_kandinsky_prepare(diti_pass *p) {
     const diti_kandinsky_config *config = &model->config;
     const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
+    diti_token_grid grid = diti_transformer_grid(p->model, step);
     uint32_t prompts = step->text_batch, rows = prompts * step->text_tokens, half = config->head_dim / 2, i, end;
+    uint32_t tokens = grid.frames * grid.rows * grid.columns;
     diti_kandinsky_state *state = diti_kandinsky_state_of(step);
     diti_tensor condition, text;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps * prompts, config->width, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, p->positions, half, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, p->positions, half, "sines");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, half, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, half, "sines");
+    if (config->columns > 4 * config->channels)
+        state->wide = diti_tensor_state(graph, DITI_F32, step->batch * (config->columns / 4), 4 * tokens, "wide");
     state->text_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "text_cosines");
     state->text_sines = diti_tensor_input(graph, DITI_F32, rows, half, "text_sines");
     state->order.items = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
@@ -315,8 +360,16 @@ static void diti_kandinsky_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
+/* Lines and columns of clips are closer together: their positions are divided by this (_get_scale_factor of
+   Kandinsky5T2VPipeline). */
+static double diti_kandinsky_spacing(const diti_kandinsky_config *config, uint32_t height, uint32_t width) {
+    bool near = height >= 480 && height <= 854 && width >= 480 && width <= 854;
+    if (config->columns == 4 * config->channels) return 1;
+    return near ? 2 : 3.16;
+}
+
 /* The next pairs' turns of one token, which stands at `position` of an axis with so many channels. */
-static void diti_kandinsky_turn(uint32_t position, uint32_t axis, float *cosines, float *sines) {
+static void diti_kandinsky_turn(double position, uint32_t axis, float *cosines, float *sines) {
     uint32_t i;
     for (i = 0; i < axis / 2; i++) {
         double angle = position * pow(10000, -2.0 * i / axis);
@@ -330,14 +383,17 @@ static dit_result diti_kandinsky_write_turns(const diti_kandinsky *model, diti_p
     const diti_env *env = &model->base.component.env;
     const uint32_t *axes = model->config.axes;
     diti_token_grid grid = diti_transformer_grid(&model->base, step);
-    uint32_t half = model->config.head_dim / 2, texts = step->text_tokens, tokens = grid.rows * grid.columns, row;
+    uint32_t half = model->config.head_dim / 2, texts = step->text_tokens, plane = grid.rows * grid.columns,
+             tokens = grid.frames * plane, row;
+    double spacing = diti_kandinsky_spacing(&model->config, 8 * step->height, 8 * step->width);
     size_t image = (size_t)tokens * half, text = (size_t)step->text_batch * texts * half;
     float *cosines = (float *)diti_alloc_array(env, 2 * (image + text), sizeof *cosines), *sines;
     dit_result result;
     if (!cosines) return diti_fail_memory(err, "the rotation of positions");
     sines = cosines + image + text;
     for (row = 0; row < tokens; row++) {
-        const uint32_t at[DITI_KANDINSKY_AXES] = {0, row / grid.columns, row % grid.columns};
+        const double at[DITI_KANDINSKY_AXES] = {row / plane, row % plane / grid.columns / spacing,
+                                                row % grid.columns / spacing};
         size_t to = (size_t)row * half;
         uint32_t i;
         for (i = 0; i < DITI_KANDINSKY_AXES; to += axes[i++] / 2)
@@ -457,7 +513,22 @@ static void diti_kandinsky_begin(diti_pass *p) {
     if (!p->step->same_timestep) state->text = diti_kandinsky_text(p);
 }
 
+/* Patches of models of clips are the latent's, a picture's and a mask's, channel by channel. */
+static void diti_kandinsky_widen(diti_pass *p) {
+    const diti_kandinsky_config *config = &diti_kandinsky_of(p->model)->config;
+    const diti_step_desc *step = p->step;
+    uint32_t channels = config->channels, all = config->columns / 4, i;
+    diti_tensor wide = diti_kandinsky_state_of(step)->wide;
+    uint32_t plane = diti_tensor_columns(p->graph, wide);
+    for (i = 0; i < step->batch && !diti_graph_failed(p->graph); i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, step->latent, i * channels, channels, 0, plane),
+                  diti_tensor_view(p->graph, wide, i * all, channels, 0, plane), "wide");
+    p->latent = wide;
+    p->channels = all;
+}
+
 static diti_tensor diti_kandinsky_embed(diti_pass *p) {
+    if (diti_kandinsky_state_of(p->step)->wide) diti_kandinsky_widen(p);
     return diti_patch_embed(p, 0, &diti_kandinsky_of(p->model)->patch, 0);
 }
 

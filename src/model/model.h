@@ -155,7 +155,7 @@ typedef struct diti_model_traits {
     uint32_t sound_channels; /* noise of the sound is drawn in so many planes, which share latent_channels */
     bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
-    bool noise_by_token;     /* noise of a picture is drawn [h, w, C] */
+    bool noise_by_token;     /* noise is drawn [frames, h, w, C] */
     bool pixels_last;        /* channels of a latent pixel that is 2 x 2 of the autoencoder's are (dy, dx, c), and
                                 not (c, dy, dx) */
     const float *latent_means, *latent_deviations; /* such a latent's, by channel, whatever the autoencoder's file says;
@@ -382,6 +382,8 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [rows that attend each other, head_dim / 2] rotate queries and keys; 0: nothing
                                    does */
     uint32_t positions;         /* tokens of a frame */
+    diti_tensor latent;         /* planes that patches are made of, so many for each item; embed may take others */
+    uint32_t channels;
     uint32_t table_items; /* items whose rows those tables have, one after the other; 0: they are the same for all */
     diti_tensor keys;     /* U32 [items, DITI_ITEM_WORDS]: rows that those of an item attend, counted from its
                              first on; 0: all its own */

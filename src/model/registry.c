@@ -283,7 +283,7 @@ DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *ch
 }
 
 DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transformer, float scale) {
-    const diti_latents *own = &transformer->family->latents;
+    const diti_latents *own = &transformer->traits.latents;
     size_t i;
     bool fits = !own->only && fabsf(own->scale - scale) <= 1e-4f;
     for (i = 0; i < DITI_FAMILIES && !fits; i++) {

@@ -36,6 +36,8 @@ DIT_INTERNAL diti_pass diti_pass_make(const diti_transformer *transformer, diti_
     p.prompts = step->text_batch / step->branches * branches;
     p.text = step->token_range.text;
     p.image = step->token_range.rows;
+    p.latent = step->latent;
+    p.channels = transformer->traits.latent_channels;
     grid = diti_transformer_grid(transformer, step);
     p.positions = grid.rows * grid.columns;
     return p;

@@ -19,6 +19,7 @@ typedef struct diti_wan_config {
     uint32_t pictures;                             /* pictures that have tokens: 2 are the first and the last one */
     uint32_t vace, vace_channels;                  /* VACE's blocks, and channels of the clip that they follow; 0 */
     uint32_t vace_places[DITI_WAN_MAX_BLOCKS];     /* blocks that VACE's add behind, rising */
+    bool skyreels;                                 /* SkyReels V2, told by its class alone */
     float eps;
 } diti_wan_config;
 
@@ -254,6 +255,12 @@ static dit_result diti_wan_read(diti_component *component, diti_loader *loader, 
     if (diti_setting(&settings, "num_heads") && config->width % config->heads == 0)
         config->head_dim = config->width / config->heads;
     config->eps = (float)diti_setting_number(&settings, "eps", 1e-6, 0, 1);
+    config->skyreels = diti_equal(diti_setting_text(&settings, "_class_name", ""), "SkyReelsV2Transformer3DModel");
+    if (diti_setting_bool(&settings, "inject_sample_info", false) ||
+        diti_setting_size(&settings, "num_frame_per_block", 1, 1024) > 1)
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "inject_sample_info",
+                             "SkyReels V2 that reads frames per second or attends frames block by block is not "
+                             "supported; use its T2V or I2V");
     DITI_TRY(diti_wan_check(config, &settings, err));
     return diti_wan_read_vace(loader, config, &settings, err);
 }
@@ -377,6 +384,18 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->mends_prompts = true;
 }
 
+/* SkyReels V2 is Wan 2.1 trained further; its repositories' schedulers have no shift, and their pages name these. */
+static void diti_wan_set_skyreels(diti_model_traits *traits) {
+    bool pictures = traits->condition_channels > 0;
+    traits->variant = pictures ? "skyreels-v2-i2v" : "skyreels-v2-t2v";
+    traits->default_size = 68;
+    traits->default_columns = 120;
+    traits->default_frames = 25;
+    traits->default_fps = 24;
+    traits->default_guidance = pictures ? 5 : 6;
+    traits->fixed_shift = pictures ? 5 : 8;
+}
+
 /* VACE's blocks, a transformer of their own inside the model. */
 static void diti_wan_load_vace(diti_component *component, diti_loader *loader, diti_wan *model) {
     const diti_wan_config *config = &model->config;
@@ -415,6 +434,7 @@ static void diti_wan_load(diti_component *component, diti_loader *loader) {
     if (!model->blocks) return;
     diti_wan_load_weights(loader, model);
     diti_wan_set_traits(model);
+    if (model->config.skyreels) diti_wan_set_skyreels(&model->base.traits);
     if (model->config.vace) diti_wan_load_vace(component, loader, model);
 }
 
@@ -727,7 +747,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
     static const diti_family family = {
         "wan",
         "Wan",
-        {"WanTransformer3DModel WanVACETransformer3DModel WanModel VaceWanModel",
+        {"WanTransformer3DModel WanVACETransformer3DModel SkyReelsV2Transformer3DModel WanModel VaceWanModel",
          NULL,
          {"condition_embedder.time_proj.weight", "blocks.0.attn1.norm_q.weight", "blocks.0.scale_shift_table", NULL},
          {"time_projection.1.weight", "blocks.0.self_attn.norm_q.weight", "blocks.0.modulation", NULL},

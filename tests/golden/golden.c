@@ -62,6 +62,7 @@
 #include "golden_hunyuanvideo.h"
 #include "golden_ideogram4.h"
 #include "golden_hunyuanvideo15.h"
+#include "golden_kandinsky.h"
 #include "golden_kontext.h"
 #include "golden_krea2.h"
 #include "golden_longcat.h"
@@ -113,6 +114,7 @@ static const golden_family families[] = {
     {"LongCat-Image", golden_is_longcat, golden_run_longcat},
     {"Ideogram 4", golden_is_ideogram4, golden_run_ideogram4},
     {"HunyuanVideo 1.5", golden_is_hunyuanvideo15, golden_run_hunyuanvideo15},
+    {"Kandinsky 5.0 for clips", golden_is_kandinsky_clips, golden_run_kandinsky_clips},
     {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
@@ -198,6 +200,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_krea2",
     "tests/fixtures/pipe_ernie",
     "tests/fixtures/pipe_kandinsky",
+    "tests/fixtures/pipe_kandinsky_t2v",
     "tests/fixtures/pipe_zimage",
     "tests/fixtures/pipe_flux2_klein",
     "tests/fixtures/pipe_flux3",
@@ -250,6 +253,7 @@ static void run_folder(golden *g, const char *path) {
         if (golden_is_edit(&folder)) golden_run_edit(g, &folder);
         if (golden_is_krea2(&folder)) golden_run_krea2(g, &folder);
         if (golden_is_ernie(&folder)) golden_run_ernie(g, &folder);
+        if (diti_equal(folder.name, "pipe_kandinsky")) golden_run_kandinsky(g, &folder);
         if (family->run == golden_run_calls && golden_is_qwenimage21(&folder)) golden_run_qwenimage21(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);

@@ -61,6 +61,8 @@ static const golden_asked_case golden_asked_cases[] = {
     {"pipe_ovis", "", "t2i.negative_prompt_embeds", 0, NULL, "tests/fixtures/pipe_zimage"},
     {"pipe_kandinsky", GOLDEN_ASTRONAUT, "guided.prompt_embeds", 0, NULL, NULL},
     {"pipe_kandinsky", "", "empty.prompt_embeds", 0, NULL, NULL},
+    {"pipe_kandinsky_t2v", GOLDEN_ASTRONAUT, "t2v.prompt_embeds", 0, NULL, "tests/fixtures/pipe_kandinsky"},
+    {"pipe_kandinsky_t2v", "", "empty.prompt_embeds", 0, NULL, "tests/fixtures/pipe_kandinsky"},
 };
 
 static inline bool golden_is_chats(const golden_folder *folder) {

@@ -51,6 +51,8 @@ static const architecture architectures[] = {
     {"Krea-2", published_krea2, 12820, "krea2", "turbo"},
     {"ERNIE-Image", published_ernie, 8033.6, "ernie", "ernie-image"},
     {"Kandinsky 5.0 T2I Lite", published_kandinsky, 6022.1, "kandinsky", "5.0-t2i"},
+    {"Kandinsky 5.0 T2V Lite", published_kandinsky_t2v, 2007.7, "kandinsky", "5.0-t2v"},
+    {"Kandinsky 5.0 T2V Pro", published_kandinsky_t2v_pro, 19311.3, "kandinsky", "5.0-t2v"},
     {"HunyuanDiT v1.1", published_hunyuandit_v11, 1517, "hunyuandit", "1.1"},
     {"HunyuanDiT v1.2", published_hunyuandit_v12, 1500, "hunyuandit", "1.2"},
     {"Open-Sora v1.0", published_stdit_1, 759.6, "stdit", "v1.0"},
@@ -385,8 +387,16 @@ static void small_hunyuanvideo15_flow(real_file *file) {
     real_embedder(file, 128, 128, 256, "time_embed.timestep_embedder_r", "time_r_in.mlp.%u");
 }
 
-/* A HunyuanVideo 1.5 is told by its config.json, a step-distilled one by its tensors as well. */
-static void test_hunyuanvideo15_defaults(void) {
+static void small_kandinsky(real_file *file) { real_kandinsky(file, 64, 128, 32, 48, 48, 32, 16, 1, 1); }
+static void small_kandinsky_t2v(real_file *file) { real_kandinsky(file, 64, 128, 32, 48, 48, 32, 33, 1, 1); }
+
+#define SKYREELS "{\"_class_name\":\"SkyReelsV2Transformer3DModel\",\"attention_head_dim\":128}"
+static void tiny_wan(real_file *file) { real_wan(file, 128, 2, 256, 16, 16, 0); }
+static void tiny_wan_i2v(real_file *file) { real_wan(file, 128, 2, 256, 36, 16, 1280); }
+
+/* A HunyuanVideo 1.5 is told by its config.json, a step-distilled one by its tensors as well; a Kandinsky for clips by
+   the channels that it reads; SkyReels V2 by its class. */
+static void test_told_defaults(void) {
     static const struct {
         void (*make)(real_file *file);
         const char *config, *variant; /* config NULL: a single file */
@@ -397,6 +407,11 @@ static void test_hunyuanvideo15_defaults(void) {
                  {small_hunyuanvideo15, "{\"ideal_resolution\":\"720p\",\"ideal_task\":\"t2v\"}", "720p", 50, 6, 9},
                  {small_hunyuanvideo15, "{\"target_size\":640,\"task_type\":\"i2v\"}", "i2v-480p", 50, 6, 5},
                  {small_hunyuanvideo15, "{\"target_size\":960,\"task_type\":\"i2v\"}", "i2v-720p", 50, 6, 7},
+                 {tiny_wan, NULL, "t2v-1.3b", 50, 5, 3},
+                 {tiny_wan, SKYREELS, "skyreels-v2-t2v", 50, 6, 8},
+                 {tiny_wan_i2v, SKYREELS, "skyreels-v2-i2v", 50, 5, 5},
+                 {small_kandinsky, NULL, "5.0-t2i", 50, 3.5, 3},
+                 {small_kandinsky_t2v, NULL, "5.0-t2v", 50, 5, 10},
                  {small_hunyuanvideo15_flow, NULL, "i2v-480p", 8, 1, 7},
                  {small_hunyuanvideo15_flow, "{\"target_size\":640,\"task_type\":\"i2v\"}", "i2v-480p", 8, 1, 7}};
     size_t i;
@@ -417,12 +432,46 @@ static void test_hunyuanvideo15_defaults(void) {
         if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "case %u: %s", (unsigned)i,
                           err.message)) {
             dit_model_get_info(model, &info);
-            shift = diti_json_number(model->scheduler, "shift", 0);
+            shift =
+                diti_json_number(model->scheduler, "shift", 0) + diti_json_number(model->scheduler, "flow_shift", 0);
+            if (model->transformer->traits.fixed_shift > 0) shift = model->transformer->traits.fixed_shift;
         }
         CHECK_MESSAGE(diti_equal(info.variant, cases[i].variant) && info.default_steps == cases[i].steps &&
                           (double)info.default_guidance == cases[i].guidance && shift == cases[i].shift,
                       "case %u: %s, %u steps, guidance %g, shift %g", (unsigned)i, info.variant,
                       (unsigned)info.default_steps, (double)info.default_guidance, shift);
+        dit_model_destroy(model);
+        real_free(&folder.file);
+    }
+}
+
+static void edits_kandinsky(real_file *file) { real_kandinsky(file, 2560, 128, 32, 48, 48, 128, 33, 1, 1); }
+
+/* Models that look like those above, and compute something else. */
+static void test_told_refusals(void) {
+    static const struct {
+        void (*make)(real_file *file);
+        const char *config, *says; /* config NULL: a single file */
+    } cases[] = {{edits_kandinsky, NULL, "edit a picture"},
+                 {small_kandinsky_t2v, "{\"attention_type\":\"nabla\",\"axes_dims\":[8,12,12]}", "attention_type"},
+                 {tiny_wan, "{\"attention_head_dim\":128,\"inject_sample_info\":true}", "inject_sample_info"},
+                 {tiny_wan, "{\"attention_head_dim\":128,\"num_frame_per_block\":5}", "frames block by block"}};
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config_folder folder = {0};
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        folder.file.type = DIT_TYPE_F16;
+        cases[i].make(&folder.file);
+        if (cases[i].config) diti_format(folder.config, sizeof folder.config, "%s", cases[i].config);
+        desc.source.open = open_config_folder;
+        desc.source.user = &folder;
+        if (!cases[i].config) desc.source = real_source(&folder.file);
+        desc.dry_run = true;
+        CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+                          strstr(err.message, cases[i].says),
+                      "case %u: %s", (unsigned)i, err.message);
         dit_model_destroy(model);
         real_free(&folder.file);
     }
@@ -1530,7 +1579,8 @@ int main(int argc, char **argv) {
     test_headers();
     test_autoencoders();
     test_foreign_autoencoders();
-    test_hunyuanvideo15_defaults();
+    test_told_defaults();
+    test_told_refusals();
     test_connectors();
     test_conditioner();
     test_pipelines();

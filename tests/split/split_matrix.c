@@ -261,6 +261,12 @@ static const row table[] = {
     {"hunyuanvideo clip", "layers2,ulysses2", "4", 3, 2, 1, NULL, NULL, EXACT},
     {"hunyuanvideo clip", "ulysses2,int8", "2", 3, 2, 1, NULL, NULL, LOSSY},
     {"hunyuanvideo clip", "pipefusion2", "2", 3, 2, 1, NULL, NULL, STALE},
+    {"kandinsky clip", "cfg2", "2", 4, 3, 1, NULL, NULL, EXACT},
+    {"kandinsky clip", "ulysses2", "2", 4, 3, 2, NULL, NULL, EXACT},
+    {"kandinsky clip", "ring2", "2", 4, 3, 1, NULL, NULL, EXACT},
+    {"kandinsky clip", "tensor2", "2", 4, 3, 1, NULL, NULL, EXACT},
+    {"kandinsky clip", "layers2", "2", 4, 3, 1, NULL, NULL, EXACT},
+    {"kandinsky clip", "pipefusion2", "2", 4, 3, 1, NULL, NULL, STALE},
     {"hunyuanvideo 1.5 clip", "cfg2", "2", 3, 2, 1, NULL, NULL, EXACT}, /* its prompts have unequal lengths */
     {"hunyuanvideo 1.5 clip", "tensor2", "2", 3, 2, 1, NULL, NULL, EXACT},
     {"hunyuanvideo 1.5 clip", "layers2", "2", 3, 2, 1, NULL, NULL, EXACT},

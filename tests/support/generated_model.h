@@ -323,7 +323,7 @@ static inline void generated_ernie(real_file *file, const generated_model *m) {
 
 static inline void generated_kandinsky(real_file *file, const generated_model *m) {
     real_kandinsky(file, m->heads * m->head_dim, 2 * m->heads * m->head_dim, 32, GENERATED_TEXT, GENERATED_POOLED,
-                   m->head_dim, m->layers);
+                   m->head_dim, 16, 2, m->layers);
 }
 
 /* Tokens of CogVideoX 1.5 are two frames of the latent deep. */

@@ -826,21 +826,22 @@ static inline void real_kandinsky_attention(real_file *file, uint64_t width, uin
     }
 }
 
-/* Kandinsky 5's text-to-image, whose files all have one naming. */
+/* Kandinsky 5's models, whose files all have one naming: of 16 channels of a latent those of clips read 33. */
 static inline void real_kandinsky(real_file *file, uint64_t width, uint64_t feed, uint64_t time, uint64_t text,
-                                  uint64_t pooled, uint64_t head, uint32_t blocks) {
+                                  uint64_t pooled, uint64_t head, uint32_t channels, uint32_t text_blocks,
+                                  uint32_t blocks) {
 #define KANDINSKY(rows, columns, name, i) real_layer(file, rows, columns, name, name, i)
 #define KANDINSKY_TEXT "text_transformer_blocks.%u."
 #define KANDINSKY_IMAGE "visual_transformer_blocks.%u."
     uint32_t i;
-    KANDINSKY(width, 64, "visual_embeddings.in_layer", 0);
+    KANDINSKY(width, 4 * channels, "visual_embeddings.in_layer", 0);
     KANDINSKY(width, text, "text_embeddings.in_layer", 0);
     real_norm(file, width, true, "text_embeddings.norm", "text_embeddings.norm", 0);
     KANDINSKY(time, pooled, "pooled_text_embeddings.in_layer", 0);
     real_norm(file, time, true, "pooled_text_embeddings.norm", "pooled_text_embeddings.norm", 0);
     KANDINSKY(time, width, "time_embeddings.in_layer", 0);
     KANDINSKY(time, time, "time_embeddings.out_layer", 0);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < text_blocks; i++) {
         static const char *const feeds[] = {KANDINSKY_TEXT "feed_forward.in_layer",
                                             KANDINSKY_TEXT "feed_forward.out_layer"};
         KANDINSKY(6 * width, time, KANDINSKY_TEXT "text_modulation.out_layer", i);
@@ -1738,7 +1739,15 @@ static inline void published_sana_1600m(real_file *file) { real_sana(file, 2240,
 static inline void published_sana_sprint(real_file *file) { real_sana(file, 2240, 32, 2304, 20, true); }
 static inline void published_krea2(real_file *file) { real_krea2(file); }
 static inline void published_ernie(real_file *file) { real_ernie(file, 4096, 12288, 3072, 128, 36); }
-static inline void published_kandinsky(real_file *file) { real_kandinsky(file, 2560, 10240, 512, 3584, 768, 128, 50); }
+static inline void published_kandinsky(real_file *file) {
+    real_kandinsky(file, 2560, 10240, 512, 3584, 768, 128, 16, 2, 50);
+}
+static inline void published_kandinsky_t2v(real_file *file) {
+    real_kandinsky(file, 1792, 7168, 512, 3584, 768, 64, 33, 2, 32);
+}
+static inline void published_kandinsky_t2v_pro(real_file *file) {
+    real_kandinsky(file, 4096, 16384, 1024, 3584, 768, 128, 33, 4, 60);
+}
 static inline void published_qwenimage21(real_file *file) { real_qwenimage21(file); }
 static inline void published_ideogram4(real_file *file) { real_ideogram4(file); }
 static inline void published_anima(real_file *file) { real_anima(file); }

@@ -1168,6 +1168,8 @@ static const family families[] = {
     {"ernie-image", published_ernie, vae_flux2, 0, 0.01},
     {"ideogram-4", published_ideogram4, vae_flux2, 0, 0.01},
     {"kandinsky-5", published_kandinsky, published_vae_16, 0, 0.01},
+    {"kandinsky-5-t2v", published_kandinsky_t2v, vae_hunyuanvideo, 0, 0.01},
+    {"kandinsky-5-t2v-pro", published_kandinsky_t2v_pro, vae_hunyuanvideo, 0, 0.01},
     {"anima", published_anima, vae_wan, 0, 0.01},
     {"sana-600m", published_sana_600m, real_dcae, 0, 0.17},
     {"sana-1600m", published_sana_1600m, real_dcae, 0, 0.12},
