@@ -590,7 +590,11 @@ static diti_tensor diti_kandinsky_final(diti_pass *p, diti_tensor x) {
 /* ---- where parts of such models are ---- */
 
 #define DITI_KANDINSKY_USUAL "kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers"
+#define DITI_KANDINSKY_CLIPS "kandinskylab/Kandinsky-5.0-T2V-Lite-sft-5s-Diffusers"
 static const diti_place diti_kandinsky_places[] = {
+    {"5.0-t2v", DIT_ROLE_TRANSFORMER, DITI_KANDINSKY_CLIPS ": transformer/"},
+    {"5.0-t2v", DIT_ROLE_VAE, DITI_KANDINSKY_CLIPS ": vae/"},
+    {"5.0-t2v", DIT_ROLE_SCHEDULER, DITI_KANDINSKY_CLIPS ": scheduler/"},
     {"", DIT_ROLE_TRANSFORMER, DITI_KANDINSKY_USUAL ": transformer/"},
     {"", DIT_ROLE_TEXT_1, DITI_KANDINSKY_USUAL ": text_encoder/"},
     {"", DIT_ROLE_TEXT_2, DITI_KANDINSKY_USUAL ": text_encoder_2/"},
