@@ -330,29 +330,21 @@ static void diti_anima_prepare(diti_pass *p) {
 
 /* A head's pairs turn by the frame, which is 0, then by the line, then by the column, which have a sixth of its
    channels each; the frequencies of these two are stretched by the scale to the power of d / (d - 2). */
-static dit_result diti_anima_write_turn(const diti_anima *model, diti_plan *plan, const diti_step_desc *step,
-                                        const diti_anima_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    uint32_t half = model->config.head_dim / 2, side = model->config.head_dim / 6, columns = step->width / 2;
-    uint32_t tokens = plan->tensors[state->cosines].rows, row, i;
-    double base = 10000 * pow(model->config.scale, (double)side / (side > 1 ? side - 1 : 1));
-    size_t count = (size_t)tokens * half;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (row = 0; row < tokens; row++) {
+static void diti_anima_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                             float *cosines, float *sines) {
+    const diti_anima_config *config = &diti_anima_of(transformer)->config;
+    uint32_t half = config->head_dim / 2, side = config->head_dim / 6, columns = step->width / 2, row, i;
+    double base = 10000 * pow(config->scale, (double)side / (side > 1 ? side - 1 : 1));
+    (void)prompt;
+    for (row = 0; row < step->height / 2 * columns; row++) {
         for (i = 0; i < half; i++) {
             uint32_t pair = i < half - 2 * side ? 0 : (i - (half - 2 * side)) % side;
             uint32_t at = i < half - 2 * side ? 0 : i < half - side ? row / columns : row % columns;
             double angle = (double)at * pow(base, -(double)pair / side);
-            table[(size_t)row * half + i] = (float)cos(angle);
-            table[count + (size_t)row * half + i] = (float)sin(angle);
+            *cosines++ = (float)cos(angle);
+            *sines++ = (float)sin(angle);
         }
     }
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
 }
 
 /* Rows of tokens that a prompt has; behind them a number that no row has, which gives zeros. Timesteps are not
@@ -373,7 +365,8 @@ static dit_result diti_anima_write_inputs(const diti_transformer *transformer, d
     for (i = 0; i < step->steps && times; i++) times[i] = timesteps[i] / 1000;
     if (result >= 0) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
     if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
-    if (result >= 0) result = diti_anima_write_turn(model, plan, step, state, err);
+    if (result >= 0)
+        result = diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_anima_place, err);
     diti_free(env, rows);
     diti_free(env, times);
     return result;

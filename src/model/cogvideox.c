@@ -340,12 +340,14 @@ static dit_result diti_cogvideox_write_positions(const diti_cogvideox *model, di
 }
 
 /* A quarter of the head turns by the frame, the rest by the line, then by the column; text does not turn. */
-static void diti_cogvideox_turn(const diti_cogvideox *model, const diti_step_desc *step, float *cosines, float *sines) {
-    const diti_cogvideox_config *config = &model->config;
-    diti_token_grid grid = diti_transformer_grid(&model->base, step);
+static void diti_cogvideox_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                                 float *cosines, float *sines) {
+    const diti_cogvideox_config *config = &diti_cogvideox_of(transformer)->config;
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
     uint32_t half = config->head_dim / 2, first = half / 4, rest = 3 * half / 8, i, k;
     uint32_t plane = grid.rows * grid.columns, texts = step->text_tokens;
     diti_grid_axis y, x;
+    (void)prompt;
     diti_grid_fit(config->height / config->patch, config->width_latents / config->patch, grid.rows, grid.columns, &y,
                   &x);
     for (i = 0; i < texts + grid.frames * plane; i++) {
@@ -363,20 +365,6 @@ static void diti_cogvideox_turn(const diti_cogvideox *model, const diti_step_des
             sines[(size_t)i * half + k] = i < texts ? 0 : sinf(angle);
         }
     }
-}
-
-static dit_result diti_cogvideox_write_turn(const diti_cogvideox *model, diti_plan *plan, const diti_step_desc *step,
-                                            const diti_cogvideox_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    diti_cogvideox_turn(model, step, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
 }
 
 static dit_result diti_cogvideox_write_ids(const diti_cogvideox *model, diti_plan *plan, diti_tensor ids,
@@ -400,7 +388,9 @@ static dit_result diti_cogvideox_write_inputs(const diti_transformer *transforme
     if (state->ids) DITI_TRY(diti_cogvideox_write_ids(model, plan, state->ids, err));
     if (state->positions && !state->ids)
         DITI_TRY(diti_cogvideox_write_positions(model, plan, step, state->positions, err));
-    if (state->cosines) DITI_TRY(diti_cogvideox_write_turn(model, plan, step, state, err));
+    if (state->cosines)
+        DITI_TRY(
+            diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_cogvideox_place, err));
     if (state->offset) DITI_TRY(diti_write_sinusoids(plan, state->offset, &offset, 1, 0, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }

@@ -288,7 +288,8 @@ static dit_result diti_ernie_write_inputs(const diti_transformer *transformer, d
     const diti_ernie_state *state = (const diti_ernie_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, step->height * step->width,
                                    err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->turns[0], state->turns[1], diti_ernie_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->turns[0], state->turns[1], step->text_batch,
+                               diti_ernie_place, err));
     return diti_ernie_write_times(model, plan, step, state->sinusoids, timesteps, err);
 }
 

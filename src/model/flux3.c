@@ -468,7 +468,8 @@ static dit_result diti_flux3_write_inputs(const diti_transformer *transformer, d
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, image, err));
     DITI_TRY(diti_flux3_write_keys(state, plan, step, env, err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_flux3_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
+                               diti_flux3_place, err));
     DITI_TRY(diti_write_timesteps(plan, state->sinusoids, step, timesteps, err));
     if (!state->target) return DIT_OK;
     next = (float *)diti_alloc_zero(env, step->steps * sizeof *next);

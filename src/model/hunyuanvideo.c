@@ -9,7 +9,6 @@
 #include "text/text.h"
 
 #define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
-#define DITI_HUNYUANVIDEO_AXES 3u
 
 /* ---- configuration ---- */
 
@@ -17,7 +16,7 @@ typedef struct diti_hunyuanvideo_config {
     uint32_t doubles, singles, refiners, heads, head_dim, width; /* width: D */
     uint32_t channels, patch;                                    /* a token is a patch of one frame */
     uint32_t text, pooled;                                       /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_HUNYUANVIDEO_AXES];                       /* channels of a head that rotate by frame, y, x */
+    uint32_t axes[DITI_REFINER_AXES];                            /* channels of a head that rotate by frame, y, x */
     float theta;
     bool guided; /* distilled guidance is an input */
 } diti_hunyuanvideo_config;
@@ -167,7 +166,7 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
     }
     /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
     return diti_setting_axes(&settings, "HunyuanVideo", "rope_axes_dim", config->head_dim, config->head_dim / 8,
-                             config->head_dim / 16 * 7, DITI_HUNYUANVIDEO_AXES, config->axes, err);
+                             config->head_dim / 16 * 7, DITI_REFINER_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */
@@ -309,41 +308,11 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
-/* Text stands at the origin, so that nothing rotates; angles are float32, as the original rounds them. */
-static void diti_hunyuanvideo_turn(const diti_hunyuanvideo *model, const diti_step_desc *step, float *cosines,
-                                   float *sines) {
-    const diti_hunyuanvideo_config *config = &model->config;
-    diti_token_grid grid = diti_transformer_grid(&model->base, step);
-    uint32_t half = config->head_dim / 2, plane = grid.rows * grid.columns, texts = step->text_tokens, token, axis, i;
-    for (token = 0; token < texts + grid.frames * plane; token++) {
-        uint32_t place = token < texts ? 0 : token - texts, at = 0, position[DITI_HUNYUANVIDEO_AXES];
-        position[0] = place / plane;
-        position[1] = place % plane / grid.columns;
-        position[2] = place % grid.columns;
-        for (axis = 0; axis < DITI_HUNYUANVIDEO_AXES; axis++) {
-            for (i = 0; i < config->axes[axis] / 2; i++, at++) {
-                float exponent = (float)(2 * i) / (float)config->axes[axis];
-                float angle = (float)position[axis] * (1.0f / powf(config->theta, exponent));
-                cosines[(size_t)token * half + at] = cosf(angle);
-                sines[(size_t)token * half + at] = sinf(angle);
-            }
-        }
-    }
-}
-
-static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, diti_plan *plan,
-                                               const diti_step_desc *step, const diti_hunyuanvideo_state *state,
-                                               dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    diti_hunyuanvideo_turn(model, step, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
+static void diti_hunyuanvideo_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                                    float *cosines, float *sines) {
+    const diti_hunyuanvideo_config *config = &diti_hunyuanvideo_of(transformer)->config;
+    (void)prompt;
+    diti_refiner_turns(transformer, step, config->axes, config->theta, cosines, sines);
 }
 
 static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transformer, diti_plan *plan,
@@ -352,7 +321,7 @@ static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transfo
     const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)step->family;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
     float guidance = step->guidance * 1000.0f;
-    DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, step, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_hunyuanvideo_place, err));
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
                                    grid.frames * grid.rows * grid.columns, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));

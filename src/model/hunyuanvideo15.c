@@ -10,7 +10,6 @@
 #include "text/text.h"
 
 #define DITI_HUNYUANVIDEO15_MAX_BLOCKS 256u
-#define DITI_HUNYUANVIDEO15_AXES 3u
 
 /* ---- configuration ---- */
 
@@ -19,7 +18,7 @@ typedef struct diti_hunyuanvideo15_config {
     uint32_t channels;                                 /* channels of the latent, an element of which is a token */
     uint32_t text, glyphs, glyph_hidden;               /* columns of the text encoders' outputs; of the projection */
     uint32_t picture;                                  /* columns of an image encoder's output */
-    uint32_t axes[DITI_HUNYUANVIDEO15_AXES];           /* channels of a head that rotate by frame, y, x */
+    uint32_t axes[DITI_REFINER_AXES];                  /* channels of a head that rotate by frame, y, x */
     float theta;
     uint32_t target; /* pixels along the side of a square as large as the frames; 0: unknown */
     bool flow;       /* MeanFlow: the timestep of the next step is an input, too; the published model takes 8 steps */
@@ -178,7 +177,7 @@ static dit_result diti_hunyuanvideo15_read(diti_component *component, diti_loade
     DITI_TRY(settings.result);
     /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
     return diti_setting_axes(&settings, "HunyuanVideo 1.5", "rope_axes_dim", config->head_dim, config->head_dim / 8,
-                             config->head_dim / 16 * 7, DITI_HUNYUANVIDEO15_AXES, config->axes, err);
+                             config->head_dim / 16 * 7, DITI_REFINER_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */
@@ -408,40 +407,11 @@ static void diti_hunyuanvideo15_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
-/* Text stands at the origin, so that nothing rotates; angles are float32, as the original rounds them. */
-static void diti_hunyuanvideo15_turn(const diti_hunyuanvideo15_config *config, const diti_token_grid *grid,
-                                     uint32_t texts, float *cosines, float *sines) {
-    uint32_t half = config->head_dim / 2, plane = grid->rows * grid->columns, token, axis, i;
-    for (token = 0; token < texts + grid->frames * plane; token++) {
-        uint32_t place = token < texts ? 0 : token - texts, at = 0, position[DITI_HUNYUANVIDEO15_AXES];
-        position[0] = place / plane;
-        position[1] = place % plane / grid->columns;
-        position[2] = place % grid->columns;
-        for (axis = 0; axis < DITI_HUNYUANVIDEO15_AXES; axis++) {
-            for (i = 0; i < config->axes[axis] / 2; i++, at++) {
-                float exponent = (float)(2 * i) / (float)config->axes[axis];
-                float angle = (float)position[axis] * (1.0f / powf(config->theta, exponent));
-                cosines[(size_t)token * half + at] = cosf(angle);
-                sines[(size_t)token * half + at] = sinf(angle);
-            }
-        }
-    }
-}
-
-static dit_result diti_hunyuanvideo15_write_turn(const diti_hunyuanvideo15 *model, diti_plan *plan,
-                                                 const diti_step_desc *step, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
-    diti_token_grid grid = diti_transformer_grid(&model->base, step);
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    diti_hunyuanvideo15_turn(&model->config, &grid, step->text_tokens + step->behind_text, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
+static void diti_hunyuanvideo15_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                                      float *cosines, float *sines) {
+    const diti_hunyuanvideo15_config *config = &diti_hunyuanvideo15_of(transformer)->config;
+    (void)prompt;
+    diti_refiner_turns(transformer, step, config->axes, config->theta, cosines, sines);
 }
 
 /* A prompt's place: rows of none, the picture, its glyphs, its text; and the keys of its items. */
@@ -495,7 +465,8 @@ static dit_result diti_hunyuanvideo15_write_inputs(const diti_transformer *trans
     const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
     uint32_t image = grid.frames * grid.rows * grid.columns;
-    DITI_TRY(diti_hunyuanvideo15_write_turn(model, plan, step, err));
+    DITI_TRY(
+        diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_hunyuanvideo15_place, err));
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, image, err));
     if (state->places) DITI_TRY(diti_hunyuanvideo15_write_places(model, plan, step, image, err));
     if (state->next) DITI_TRY(diti_hunyuanvideo15_write_next(plan, step, timesteps, err));

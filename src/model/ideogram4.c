@@ -426,7 +426,8 @@ static dit_result diti_ideogram4_write_times(diti_plan *plan, const diti_ideogra
 static dit_result diti_ideogram4_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                               const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_ideogram4_state *state = (const diti_ideogram4_state *)step->family;
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_ideogram4_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
+                               diti_ideogram4_place, err));
     return diti_ideogram4_write_times(plan, state, &transformer->component.env, timesteps, err);
 }
 

@@ -212,14 +212,14 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_step_d
 
 DIT_INTERNAL dit_result diti_write_places(const diti_transformer *transformer, diti_plan *plan,
                                           const diti_step_desc *step, diti_tensor cosines, diti_tensor sines,
-                                          diti_place_rows *place, dit_error *err) {
+                                          uint32_t prompts, diti_place_rows *place, dit_error *err) {
     const diti_env *env = &transformer->component.env;
     size_t count = (size_t)plan->tensors[cosines].rows * plan->tensors[cosines].columns;
     float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     uint32_t i;
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < step->text_batch; i++) place(transformer, step, i, table, table + count);
+    for (i = 0; i < prompts; i++) place(transformer, step, i, table, table + count);
     result = diti_plan_write(plan, cosines, table, count * sizeof *table, err);
     if (result >= 0) result = diti_plan_write(plan, sines, table + count, count * sizeof *table, err);
     diti_free(env, table);

@@ -378,38 +378,31 @@ static void diti_kandinsky_turn(double position, uint32_t axis, float *cosines, 
     }
 }
 
-static dit_result diti_kandinsky_write_turns(const diti_kandinsky *model, diti_plan *plan, const diti_step_desc *step,
-                                             const diti_kandinsky_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    const uint32_t *axes = model->config.axes;
-    diti_token_grid grid = diti_transformer_grid(&model->base, step);
-    uint32_t half = model->config.head_dim / 2, texts = step->text_tokens, plane = grid.rows * grid.columns,
-             tokens = grid.frames * plane, row;
-    double spacing = diti_kandinsky_spacing(&model->config, 8 * step->height, 8 * step->width);
-    size_t image = (size_t)tokens * half, text = (size_t)step->text_batch * texts * half;
-    float *cosines = (float *)diti_alloc_array(env, 2 * (image + text), sizeof *cosines), *sines;
-    dit_result result;
-    if (!cosines) return diti_fail_memory(err, "the rotation of positions");
-    sines = cosines + image + text;
-    for (row = 0; row < tokens; row++) {
+/* The clip's tokens stand at (frame, y, x). */
+static void diti_kandinsky_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                                 float *cosines, float *sines) {
+    const diti_kandinsky_config *config = &diti_kandinsky_of(transformer)->config;
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
+    uint32_t plane = grid.rows * grid.columns, row, i;
+    double spacing = diti_kandinsky_spacing(config, 8 * step->height, 8 * step->width);
+    (void)prompt;
+    for (row = 0; row < grid.frames * plane; row++) {
         const double at[DITI_KANDINSKY_AXES] = {row / plane, row % plane / grid.columns / spacing,
                                                 row % grid.columns / spacing};
-        size_t to = (size_t)row * half;
-        uint32_t i;
-        for (i = 0; i < DITI_KANDINSKY_AXES; to += axes[i++] / 2)
-            diti_kandinsky_turn(at[i], axes[i], cosines + to, sines + to);
+        for (i = 0; i < DITI_KANDINSKY_AXES; cosines += config->axes[i] / 2, sines += config->axes[i++] / 2)
+            diti_kandinsky_turn(at[i], config->axes[i], cosines, sines);
     }
-    for (row = 0; row < step->text_batch * texts; row++) {
-        uint32_t pad = texts - diti_text_order_length(step, row / texts, 1), at = row % texts;
-        size_t to = image + (size_t)row * half;
-        diti_kandinsky_turn(at < pad ? 0 : at - pad, 2 * half, cosines + to, sines + to);
+}
+
+/* A prompt's tokens stand behind each other, and at the end of its rows. */
+static void diti_kandinsky_place_text(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                                      float *cosines, float *sines) {
+    uint32_t width = diti_kandinsky_of(transformer)->config.head_dim, texts = step->text_tokens, row;
+    uint32_t pad = texts - diti_text_order_length(step, prompt, 1);
+    for (row = 0; row < texts; row++) {
+        size_t to = ((size_t)prompt * texts + row) * (width / 2);
+        diti_kandinsky_turn(row < pad ? 0 : row - pad, width, cosines + to, sines + to);
     }
-    result = diti_plan_write(plan, state->cosines, cosines, image * sizeof *cosines, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, sines, image * sizeof *sines, err);
-    if (result >= 0) result = diti_plan_write(plan, state->text_cosines, cosines + image, text * sizeof *cosines, err);
-    if (result >= 0) result = diti_plan_write(plan, state->text_sines, sines + image, text * sizeof *sines, err);
-    diti_free(env, cosines);
-    return result;
 }
 
 static dit_result diti_kandinsky_write_inputs(const diti_transformer *transformer, diti_plan *plan,
@@ -417,7 +410,9 @@ static dit_result diti_kandinsky_write_inputs(const diti_transformer *transforme
     const diti_kandinsky *model = diti_kandinsky_of(transformer);
     const diti_kandinsky_state *state = (const diti_kandinsky_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, 0, err));
-    DITI_TRY(diti_kandinsky_write_turns(model, plan, step, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_kandinsky_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->text_cosines, state->text_sines, step->text_batch,
+                               diti_kandinsky_place_text, err));
     return diti_adaln_write(plan, state->sinusoids, step, timesteps, 0, err);
 }
 

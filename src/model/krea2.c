@@ -479,27 +479,20 @@ static void diti_krea2_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x). */
-static dit_result diti_krea2_write_places(const diti_krea2 *model, diti_plan *plan, const diti_step_desc *step,
-                                          const diti_krea2_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    uint32_t rows = plan->tensors[state->cosines].rows, half = model->config.head_dim / 2, row;
-    size_t count = (size_t)rows * half;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (row = 0; row < rows; row++) {
+static void diti_krea2_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                             float *cosines, float *sines) {
+    const diti_krea2_config *config = &diti_krea2_of(transformer)->config;
+    uint32_t half = config->head_dim / 2, columns = step->width / 2, texts = step->text_tokens, row;
+    (void)prompt;
+    for (row = 0; row < texts + step->height / 2 * columns; row++) {
         int32_t position[DITI_KREA2_AXES] = {0, 0, 0};
-        if (row >= step->text_tokens) {
-            position[1] = (int32_t)((row - step->text_tokens) / (step->width / 2));
-            position[2] = (int32_t)((row - step->text_tokens) % (step->width / 2));
+        if (row >= texts) {
+            position[1] = (int32_t)((row - texts) / columns);
+            position[2] = (int32_t)((row - texts) % columns);
         }
-        diti_rotate_axes(model->config.axes, DITI_KREA2_AXES, (double)model->config.theta, position,
-                         table + (size_t)row * half, table + count + (size_t)row * half);
+        diti_rotate_axes(config->axes, DITI_KREA2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
+                         sines + (size_t)row * half);
     }
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
 }
 
 static dit_result diti_krea2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
@@ -508,7 +501,7 @@ static dit_result diti_krea2_write_inputs(const diti_transformer *transformer, d
     const diti_krea2_state *state = (const diti_krea2_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
                                    step->height / 2 * (step->width / 2), err));
-    DITI_TRY(diti_krea2_write_places(model, plan, step, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_krea2_place, err));
     return diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
 }
 

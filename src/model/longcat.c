@@ -401,7 +401,8 @@ static dit_result diti_longcat_write_inputs(const diti_transformer *transformer,
     const diti_longcat_state *state = (const diti_longcat_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, transformer->traits.text_unit,
                                    diti_longcat_image(step), err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_longcat_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
+                               diti_longcat_place, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 

@@ -307,11 +307,14 @@ static float diti_ltx_second(const diti_ltx *model, const diti_step_desc *step, 
 /* docs/models.md 3.10: a token's places in time, in lines and in columns, each as a part of 20 seconds or of 2048
    pixels and from -1 to 1, times frequencies from pi / 2 on; the three take turns. Products are float32, as the
    original rounds them: angles become 15,700. */
-static void diti_ltx_turn(const diti_ltx *model, const diti_step_desc *step, float *cosines, float *sines) {
-    diti_token_grid grid = diti_transformer_grid(&model->base, step);
+static void diti_ltx_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                           float *cosines, float *sines) {
+    const diti_ltx *model = diti_ltx_of(transformer);
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
     uint32_t half = model->config.width / 2, count = model->config.width / 6, rest = half - 3 * count, j, axis, token;
     uint32_t plane = grid.rows * grid.columns, tokens = grid.frames * plane;
     float pace = 1.0f / (float)(count - 1);
+    (void)prompt;
     for (j = 0; j < count; j++) {
         float exponent = j < count / 2 ? pace * (float)j : 1.0f - pace * (float)(count - 1 - j); /* torch.linspace */
         float frequency = (float)pow(10000.0, (double)exponent) * 3.14159265f / 2.0f;
@@ -337,18 +340,8 @@ static void diti_ltx_turn(const diti_ltx *model, const diti_step_desc *step, flo
 
 static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                         const diti_step_desc *step, const float *timesteps, dit_error *err) {
-    const diti_ltx *model = diti_ltx_of(transformer);
-    const diti_env *env = &model->base.component.env;
     const diti_ltx_state *state = (const diti_ltx_state *)step->family;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    diti_ltx_turn(model, step, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    DITI_TRY(result);
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_ltx_place, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 

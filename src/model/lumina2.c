@@ -471,7 +471,8 @@ static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer,
     float *times;
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, image, err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_lumina2_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
+                               diti_lumina2_place, err));
     times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
     for (i = 0; i < step->steps; i++) times[i] = 1 - timesteps[i] / 1000;

@@ -979,13 +979,15 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const
 DIT_INTERNAL DITI_UNUSED dit_result diti_write_image_rotations(diti_plan *plan, const diti_step_desc *step,
                                                                const uint32_t axes[3], diti_tensor cosines,
                                                                diti_tensor sines, dit_error *err);
-/* Writes the rows of one prompt in both tables, F32 [prompts * (text_tokens + image rows), head_dim / 2]. */
+/* Writes the rows of one prompt in both tables, F32 [prompts * (text_tokens + image rows), head_dim / 2]; or all rows,
+   of tables that prompts share. */
 typedef void diti_place_rows(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                              float *cosines, float *sines);
-/* Writes both tables for all prompts. */
+/* Writes both tables for so many prompts; 1: they share them. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_write_places(const diti_transformer *transformer, diti_plan *plan,
                                                       const diti_step_desc *step, diti_tensor cosines,
-                                                      diti_tensor sines, diti_place_rows *place, dit_error *err);
+                                                      diti_tensor sines, uint32_t prompts, diti_place_rows *place,
+                                                      dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {
     diti_fused_linear_pair modulation; /* [6D, D] */
@@ -1063,6 +1065,11 @@ typedef struct diti_refiner_state { /* prepare leaves these for the steps */
     diti_tensor text;               /* F32 [prompts * text tokens, D], before the blocks */
     diti_tensor gates;              /* F32 [steps, prompts * 2D * blocks] */
 } diti_refiner_state;
+/* Cosines and sines [text + clip tokens, half a head]: the text stands at the origin, so that nothing rotates; angles
+   are float32, as the originals round them. */
+#define DITI_REFINER_AXES 3u
+DIT_INTERNAL DITI_UNUSED void diti_refiner_turns(const diti_transformer *transformer, const diti_step_desc *step,
+                                                 const uint32_t *axes, float theta, float *cosines, float *sines);
 DIT_INTERNAL DITI_UNUSED void diti_refiner_load(diti_loader *loader, diti_refiner *refiner, uint32_t count,
                                                 uint32_t width, uint32_t text, uint32_t head_dim);
 DIT_INTERNAL DITI_UNUSED void diti_refiner_prepare(const diti_pass *p, const diti_refiner *refiner,

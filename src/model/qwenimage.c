@@ -354,7 +354,8 @@ static dit_result diti_qwenimage_write_inputs(const diti_transformer *transforme
     const diti_qwenimage_state *state = (const diti_qwenimage_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, diti_qwenimage_image(step),
                                    err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_qwenimage_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
+                               diti_qwenimage_place, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 

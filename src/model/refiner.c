@@ -84,6 +84,26 @@ static void diti_refiner_add(const diti_pass *p, diti_tensor x, diti_tensor h, c
     diti_linear(p->graph, h, &layer->weight, &desc);
 }
 
+DIT_INTERNAL void diti_refiner_turns(const diti_transformer *transformer, const diti_step_desc *step,
+                                     const uint32_t *axes, float theta, float *cosines, float *sines) {
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
+    uint32_t plane = grid.rows * grid.columns, texts = step->text_tokens + step->behind_text, token, axis, i;
+    for (token = 0; token < texts + grid.frames * plane; token++) {
+        uint32_t place = token < texts ? 0 : token - texts, position[DITI_REFINER_AXES];
+        position[0] = place / plane;
+        position[1] = place % plane / grid.columns;
+        position[2] = place % grid.columns;
+        for (axis = 0; axis < DITI_REFINER_AXES; axis++) {
+            for (i = 0; i < axes[axis] / 2; i++) {
+                float exponent = (float)(2 * i) / (float)axes[axis];
+                float angle = (float)position[axis] * (1.0f / powf(theta, exponent));
+                *cosines++ = cosf(angle);
+                *sines++ = sinf(angle);
+            }
+        }
+    }
+}
+
 static diti_tensor diti_refiner_norm(const diti_pass *p, diti_tensor x, const diti_layer *norm) {
     diti_norm_desc desc = DITI_ZERO;
     desc.weight = &norm->weight;

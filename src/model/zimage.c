@@ -422,7 +422,8 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
     uint32_t image = step->lead + step->height / 2 * (step->width / 2), i;
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_zimage_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
+                               diti_zimage_place, err));
     times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
     for (i = 0; i < step->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;

@@ -76,7 +76,7 @@ static inline void golden_ltx_tables(golden_ltx_case *c) {
     uint32_t half = c->model->config.width / 2, tokens = d->frames * d->height * d->width, i, k, count = tokens * half;
     float *own = (float *)malloc(2 * (size_t)count * sizeof *own);
     char label[96];
-    diti_ltx_turn(c->model, d, own, own + count);
+    diti_ltx_place(&c->model->base, d, 0, own, own + count);
     for (i = 0; i < 2; i++) {
         float *recorded = golden_case_rows(&c->base, names[i], tokens, 2 * half);
         for (k = 0; k < count; k++) recorded[k] = recorded[2 * k];

@@ -684,7 +684,7 @@ static inline void long_reference_cogvideox(long_run *r) {
     }
     w.cosines = (float *)malloc((size_t)r->rows * r->dim * sizeof *w.cosines);
     w.sines = w.cosines + (size_t)r->rows * (r->dim / 2);
-    diti_cogvideox_turn(diti_cogvideox_of(r->model), &r->members[0].step, w.cosines, w.sines);
+    diti_cogvideox_place(r->model, &r->members[0].step, 0, w.cosines, w.sines);
     long_reference_expert(r, &w);
     for (i = 0; i < 8; i++) free(w.norms[i]);
     long_sparse_free(&w.q);
