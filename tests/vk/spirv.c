@@ -1,5 +1,7 @@
-/* The embedded SPIR-V: every module decodes to what a driver can take, and all together stay within their budget. */
+/* The embedded SPIR-V: its text form, whole and damaged; every module decodes to what a driver can take, and all
+   together stay within their budget; and what dit changes in modules for a device. */
 #include "library.h"
+#include "vk/spirv.c"
 #include "test.h"
 
 enum {
@@ -9,6 +11,144 @@ enum {
     SPIRV_1_5 = 0x00010500,
     SPIRV_1_6 = 0x00010600
 };
+
+/* --- the text form --- */
+
+/* Blocks of exactly the sizes a module states, so that the sanitizer sees any access beyond them. */
+static bool unpacks(const diti_spirv_module *module, uint32_t **words) {
+    unsigned char *bytes = malloc(module->byte_count);
+    bool good;
+    *words = malloc(module->word_count * sizeof **words);
+    good = diti_spirv_words(module, bytes, *words);
+    free(bytes);
+    return good;
+}
+
+static bool fails(const char *const *pieces, uint32_t words, uint32_t bytes) {
+    diti_spirv_module module = {"test", NULL, words, bytes};
+    uint32_t *out;
+    bool good;
+    module.pieces = pieces;
+    good = unpacks(&module, &out);
+    free(out);
+    return !good;
+}
+
+/* The smallest embedded module as one piece of text, which a test may damage. */
+static char *smallest_text(diti_spirv_module *module) {
+    const diti_spirv_module *table = diti_spirv_table();
+    const char *const *piece;
+    char *text;
+    size_t size = 1;
+    uint32_t i;
+    *module = table[0];
+    for (i = 1; i < DITI_KERNELS; i++)
+        if (table[i].word_count < module->word_count) *module = table[i];
+    for (piece = module->pieces; *piece; piece++) size += strlen(*piece);
+    text = calloc(1, size);
+    for (piece = module->pieces; *piece; piece++) strcat(text, *piece);
+    return text;
+}
+
+static void test_text_digits(void) {
+    static const char *const digits[] = {"\"$$$$", "$$$$?", "$$\\$$", "zzzzz", "yyyyy", "$$$", ""};
+    uint32_t i;
+    for (i = 0; i < sizeof digits / sizeof *digits; i++) {
+        const char *pieces[3] = {digits[i], NULL, NULL};
+        CHECK_MESSAGE(fails(pieces, 1, 1), "%s", digits[i]);
+        pieces[1] = "";
+        CHECK_MESSAGE(fails(pieces, 1, 1), "%s and nothing", digits[i]);
+    }
+}
+
+/* Pieces may part anywhere, inside a group of digits too, and be empty. */
+static void test_text_pieces(void) {
+    diti_spirv_module module;
+    char *text = smallest_text(&module), *first = calloc(1, 10);
+    const char *pieces[5] = {"", NULL, "", NULL, NULL};
+    uint32_t *whole, *parted, cut;
+    CHECK(unpacks(&module, &whole));
+    for (cut = 0; cut < 10; cut++) {
+        memcpy(first, text, cut);
+        pieces[1] = first, pieces[3] = text + cut, module.pieces = pieces;
+        CHECK(unpacks(&module, &parted) && !memcmp(whole, parted, module.word_count * sizeof *whole));
+        free(parted);
+    }
+    free(first);
+    free(whole);
+    free(text);
+}
+
+static void test_text_counts(void) {
+    diti_spirv_module module;
+    char *text = smallest_text(&module);
+    const char *pieces[2] = {NULL, NULL};
+    uint32_t words = module.word_count, bytes = module.byte_count;
+    size_t size = strlen(text), kept;
+    pieces[0] = text;
+    CHECK(!fails(pieces, words, bytes));
+    CHECK(fails(pieces, words + 1, bytes) && fails(pieces, words - 1, bytes));
+    CHECK(fails(pieces, words, bytes + 100) && fails(pieces, words, bytes - 1) && fails(pieces, words, 1));
+    CHECK(fails(pieces, words + 100, bytes + 100) && fails(pieces, 1, bytes));
+    for (kept = size - 5; kept > 10; kept = kept * 3 / 4) { /* the last group may hold nothing that is needed */
+        text[kept] = 0;
+        CHECK_MESSAGE(fails(pieces, words, bytes), "%lu digits of %lu", (unsigned long)kept, (unsigned long)size);
+    }
+    free(text);
+}
+
+/* One to three digits are others: decoding ends, inside its blocks, and never with the same words. */
+static void test_text_damaged(void) {
+    diti_spirv_module module;
+    char *text = smallest_text(&module), *damaged = strdup(text);
+    const char *pieces[2] = {NULL, NULL};
+    uint32_t *whole, *words, trial, seed = 1, same = 0, failed = 0, trials = 3000;
+    size_t size = strlen(text) - 5;
+    CHECK(unpacks(&module, &whole));
+    pieces[0] = damaged, module.pieces = pieces;
+    for (trial = 0; trial < trials; trial++) {
+        uint32_t changes = trial % 3 + 1;
+        memcpy(damaged, text, size);
+        for (; changes; changes--) {
+            seed = seed * 1664525u + 1013904223u;
+            damaged[(seed >> 8) % (trial % 2 ? size : 60)] = (char)('#' + (seed >> 24) % 87);
+        }
+        if (!memcmp(damaged, text, size)) continue;
+        if (!unpacks(&module, &words))
+            failed++;
+        else if (!memcmp(words, whole, module.word_count * sizeof *words))
+            same++;
+        free(words);
+    }
+    CHECK_MESSAGE(!same, "%u of %u damaged texts give the same words", same, trials);
+    CHECK_MESSAGE(failed > trials / 2, "%u of %u damaged texts fail", failed, trials);
+    free(whole);
+    free(damaged);
+    free(text);
+}
+
+/* --- modules --- */
+
+/* Every embedded module decodes to SPIR-V, under a name of its own, within the budget. */
+static void test_modules(const diti_env *env) {
+    uint32_t i, k, *words;
+    size_t count, total = 0;
+    dit_error err = {0};
+    CHECK((int)DITI_KERNELS > 0 && (int)DITI_KERNELS <= MOST_MODULES);
+    for (i = 0; i < DITI_KERNELS; i++) {
+        const char *name = diti_kernel_name((diti_kernel)i);
+        for (k = 0; k < i; k++) CHECK_MESSAGE(strcmp(name, diti_kernel_name((diti_kernel)k)), "two are named %s", name);
+        if (!CHECK(diti_spirv_decode(env, (diti_kernel)i, &words, &count, &err) == DIT_OK)) continue;
+        CHECK_MESSAGE(count > 5 && words[0] == SPIRV_MAGIC, "module %s is no SPIR-V", name);
+        diti_free(env, words);
+        for (k = 0; k < i && diti_spirv_table()[k].pieces != diti_spirv_table()[i].pieces; k++) continue;
+        total += k < i ? 0 : 4 * (size_t)diti_spirv_table()[i].word_count; /* kernels may have one module */
+    }
+    CHECK(total <= MOST_BYTES);
+    CHECK(diti_spirv_decode(env, DITI_KERNELS, &words, &count, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(!strcmp(diti_kernel_name(DITI_KERNEL_GEMM_COOP), "gemm_coop") &&
+          !strcmp(diti_kernel_name(DITI_KERNELS), "?"));
+}
 
 /* Whether anything but decorations names the variable that is decorated as BuiltIn (11) WorkgroupSize (25). */
 static bool uses_workgroup_size(const uint32_t *words, size_t count) {
@@ -553,6 +693,11 @@ int main(void) {
     uint32_t i, count = DITI_KERNELS;
     size_t bytes = 0, more, modules = 0;
     CHECK(diti_env_init(&env, NULL, NULL, NULL) == DIT_OK);
+    test_text_digits();
+    test_text_pieces();
+    test_text_counts();
+    test_text_damaged();
+    test_modules(&env);
     for (i = 0; i < count; i++) {
         bytes += more = check_decoded(&env, (diti_kernel)i);
         modules += more > 0;
