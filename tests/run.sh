@@ -212,7 +212,7 @@ judge() { # judge TITLE LOG EXIT_CODE TIME, as run_part says them
 
 # The longest programs come first, so that no worker is left alone with one at the end.
 if [ $# = 0 ]; then
-    set -- kernels selftest contract int8 golden cli cli_inputs bench bundled kernels_rows fuzz
+    set -- kernels selftest application int8 golden cli cli_inputs bench bundled kernels_rows fuzz
     [ "$all" = 0 ] || set -- check foreign wine packages godot "$@"
     for source in tests/*/*.c; do
         case $source in tests/drivers/*) continue ;; esac

@@ -40,7 +40,7 @@ seconds_of() {
     suite) echo 90 ;;     # tests/run.sh in the way `driver`
     esac
 }
-tests="kernels kernels_rows attention int8 guard stream contract split_jobs"
+tests="kernels kernels_rows attention int8 guard stream contract application split_jobs"
 [ -d tests/fixtures/pipe_opensora12 ] || tests=${tests% split_jobs} # whose models a small tree lacks
 # Models that weigh a megabyte and more, and that none of the other tests and fixtures reads.
 heavy="pipe_opensora12 pipe_flux2_klein pipe_krea2 pipe_flux3 pipe_qwenimage pipe_opensora11 pipe_ltx pipe_cogvideox_2b"
