@@ -42,7 +42,7 @@ terminal      a pseudo-terminal, on which it drives build/dit'
 # that a few tests show what the others would.
 without_vulkan='base budget convert hazards io io_pytorch left_out parameters plan sample spirv text'
 run_by_qemu="$without_vulkan io_damaged"
-run_by_wine="$without_vulkan application classes contract golden graph in_engine model pipelines start trace"
+run_by_wine="$without_vulkan application classes contract golden graph in_engine loading model pipelines start trace"
 
 # Tests for Linux, and for its usual C library.
 for_linux='
