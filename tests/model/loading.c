@@ -442,7 +442,7 @@ static void test_wrong_files(void) {
                           w->words[j]);
         }
         CHECK(!strchr(err.message, '\n'));
-        CHECK(!c.t5 && !c.transformer && !c.vae && !c.clip && !c.bert);
+        CHECK(!c.t5 && !c.transformer && !c.vae && !c.clip && !c.bert && !c.decoder);
         image_close(&file);
     }
     CHECK_MESSAGE(memory.alive == 0, "%ld blocks leak", memory.alive);
