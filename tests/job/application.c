@@ -151,13 +151,13 @@ static void test_progress_cancels(void) {
     }
 }
 
-/* Threads that a worker lends compile first, which is cancelled like the tests behind it. */
-static bool lend_here(void (*task)(void *arg), void *arg, void *user) {
+static bool lend_none(void (*task)(void *arg), void *arg, void *user) {
     (void)task, (void)arg;
     ++*(int *)user;
     return false;
 }
 
+/* Threads that a worker lends compile first, which is cancelled like the tests behind it. */
 static void test_progress_cancels_context(void) {
     int calls, n, asked = 0;
     for (n = 0; n < 6; n++) {
@@ -169,7 +169,7 @@ static void test_progress_cancels_context(void) {
         desc.progress.func = cancel_progress;
         desc.progress.user = &calls;
         if (n % 2) {
-            desc.worker.run = lend_here;
+            desc.worker.run = lend_none;
             desc.worker.user = &asked;
         }
         desc.overrides = "rung=base";
@@ -267,26 +267,30 @@ static void count_log(int level, const char *message, void *user) {
 typedef struct lent_task {
     void (*task)(void *arg);
     void *arg;
-    pthread_t thread;
 } lent_task;
 
-static int lent;
 static void *run_lent(void *arg) {
     lent_task t = *(lent_task *)arg;
     free(arg);
     t.task(t.arg);
     return NULL;
 }
-static bool lend_thread(void (*work)(void *arg), void *arg, void *user) {
+
+/* Runs the task on a thread of its own, which nobody waits for. */
+static bool begin_lent(void (*task)(void *arg), void *arg) {
     lent_task *t = (lent_task *)malloc(sizeof *t);
     pthread_t thread;
-    if (!t || ++lent % 3 == 0) return free(t), false; /* every third task is refused */
-    t->task = work;
+    if (!t) return false;
+    t->task = task;
     t->arg = arg;
-    (void)user;
     if (pthread_create(&thread, NULL, run_lent, t) != 0) return free(t), false;
     pthread_detach(thread);
     return true;
+}
+
+/* Refuses every third task. */
+static bool lend_two_of_three(void (*task)(void *arg), void *arg, void *user) {
+    return ++*(int *)user % 3 != 0 && begin_lent(task, arg);
 }
 
 /* A picture larger than the memory that a context may take is refused, and the next job is made. */
@@ -308,6 +312,7 @@ static void check_memory_limit(dit_context *ctx, const dit_model *model, uint64_
 static void test_hooks_and_limits(void) {
     static counting_user counts = {0, 0, 0, 0, PTHREAD_MUTEX_INITIALIZER};
     log_user log = {0, 0, 3};
+    int asked = 0; /* for a thread */
     dit_context_desc cd = {0};
     dit_context *ctx;
     dit_model *model;
@@ -321,7 +326,8 @@ static void test_hooks_and_limits(void) {
     cd.logger.func = count_log;
     cd.logger.max_level = log.max_level;
     cd.logger.user = &log;
-    cd.worker.run = lend_thread;
+    cd.worker.run = lend_two_of_three;
+    cd.worker.user = &asked;
     cd.max_slice_us = 1;
     cd.device_memory_limit = 48 << 20;
     ctx = open_context(&cd);
@@ -347,6 +353,7 @@ static void test_hooks_and_limits(void) {
     CHECK_MESSAGE(counts.live == 0 && counts.bytes == 0, "%zu blocks, %zu bytes are left", counts.live, counts.bytes);
     CHECK_MESSAGE(counts.wrong == 0, "%zu times a wrong size or alignment", counts.wrong);
     CHECK(log.lines > 0 && log.wrong == 0);
+    CHECK_MESSAGE(asked > 0, "the worker was asked for no thread");
 }
 
 /* ---- Threads that compile ---- */
@@ -413,28 +420,9 @@ typedef struct lender {
 
 static char said_of_failure[sizeof((dit_error *)0)->message];
 
-typedef struct lenders_task {
-    void (*task)(void *arg);
-    void *arg;
-} lenders_task;
-
-static void *run_lenders(void *arg) {
-    lenders_task t = *(lenders_task *)arg;
-    free(arg);
-    t.task(t.arg);
-    return NULL;
-}
-
 static bool lend_some(void (*task)(void *arg), void *arg, void *user) {
     lender *from = (lender *)user;
-    lenders_task *t = from->lent < from->most ? (lenders_task *)malloc(sizeof *t) : NULL;
-    pthread_t thread;
-    if (!t) return false;
-    t->task = task;
-    t->arg = arg;
-    if (pthread_create(&thread, NULL, run_lenders, t) != 0) return free(t), false;
-    pthread_detach(thread);
-    return from->lent++, true;
+    return from->lent < from->most && begin_lent(task, arg) && ++from->lent;
 }
 
 static bool count_progress(const char *what, uint64_t done, uint64_t total, void *user) {
