@@ -308,6 +308,7 @@ static dit_result plan_job(app *a) {
 }
 
 static int load_and_plan(app *a) {
+    const uint32_t asked_tile = a->r.vae_tile;
     const char *relief = NULL;
     dit_result result;
     do {
@@ -324,7 +325,7 @@ static int load_and_plan(app *a) {
                     relief);
         }
     } while (relief);
-    a->relief.vae_tile = a->r.vae_tile;
+    if (a->r.vae_tile != asked_tile) a->relief.vae_tile = a->r.vae_tile;
     a->relief.weight_budget = a->r.weight_budget;
     a->relief.offload = a->r.offload;
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);

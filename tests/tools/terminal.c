@@ -630,6 +630,10 @@ static void test_batches(void) {
             "said",
             "dit: --batch, line 2: --output ./same.png: it is the same file as --output of line 1, which would be lost"));
         CHECK(holds("told", "same_1.png  seed 42") && holds("told", "same_1_2.png  seed 42"));
+        CHECK(shell("printf '%%s\n' '{\"prompt\":\"a fox\",\"vae_tile_size\":16,\"output\":\"tiles.png\"}' 'a fox' "
+                    "| $DIT --batch - -s 5 -o whole.png -q") == 0);
+        CHECK(holds("tiles.png", "VAE tile size: 16") && !same_files(in_work("tiles.png"), in_work("batch.png")) &&
+              same_files(in_work("whole.png"), in_work("batch.png"))); /* a line's tiles are of no other line */
         CHECK(shell("printf '%%s\n' '' '{\"prompt\":\"a \\\" 1234567890123456789012\",\"seed\":18446744073709551615}' "
                     "'{\"prompt\":\"b\",\"seed\":18446744073709551616}' '{\"seed\":1e999}' "
                     "| $DIT --batch - -o large.png >told") == 2);
