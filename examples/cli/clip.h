@@ -378,9 +378,9 @@ static bool clip_png_put(clip *c, const unsigned char *rgba) {
 /* ---- ffmpeg: it reads Y4M from a pipe and writes the part file that is renamed in the end. Without -xerror some
    versions call it good when the disk was full. ---- */
 
-/* GIF has 256 colours a frame, each frame those that suit it. */
-static const char clip_gif_filter[] =
-    "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1";
+/* GIF has 256 colours a frame, each frame those that suit it. Browsers show a frame of less than two hundredths of a
+   second for ten, so that faster clips leave frames out. */
+#define CLIP_GIF "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1"
 
 /* Players take the colours of large frames for BT.709's where a file does not say which they are; these are as Y4M's.
  */
@@ -388,7 +388,7 @@ static const char clip_gif_filter[] =
 
 static bool clip_ffmpeg_begin(clip *c) {
     const char *container = clip_find_ending(c->path)->container;
-    const char *filter = strcmp(container, "gif") == 0 ? clip_gif_filter
+    const char *filter = strcmp(container, "gif") == 0 ? c->rate > 50 * c->scale ? "fps=50," CLIP_GIF : CLIP_GIF
                          : clip_shares_chroma(c)       ? CLIP_COLOURS ",format=yuv420p"
                                                        : CLIP_COLOURS ",format=yuv444p";
     /* what a player has to know stands in front, so that a clip plays while it is loaded */

@@ -340,13 +340,34 @@ static bool says(const char *command, const char *text) {
     return pipe && pclose(pipe) == 0 && strstr(out, text);
 }
 
+/* A GIF's frames last two hundredths of a second at least, since browsers show shorter ones for ten, and all of them
+   together as long as the clip. shown: frames that it has; 0: it may leave some out. */
+static void check_gif_pace(const char *path, double fps, uint32_t frames, uint32_t shown) {
+    uint32_t count = 0, sum = 0, shortest = 65535;
+    size_t size = 0, i;
+    char *file = test_read_file(path, &size);
+    for (i = 0; file && i + 8 <= size; i++) {
+        const unsigned char *p = (const unsigned char *)file + i;
+        const uint32_t delay = p[4] + 256u * p[5];
+        if (memcmp(p, "\x21\xf9\x04", 3) != 0) continue;
+        count++;
+        sum += delay;
+        if (delay < shortest) shortest = delay;
+    }
+    CHECK_MESSAGE(shortest >= 2 && fabs(sum - 100 * frames / fps) <= 2.5 && (!shown || count == shown),
+                  "%g a second: %u frames last %u, one of them %u", fps, count, sum, shortest);
+    free(file);
+}
+
 /* Chunks of PNGs, Exif in UTF-16, and the comment of what ffmpeg makes. */
 static void test_texts(void) {
     static const char chunk[] = "tEXtparameters\0a fox, 5 frames";
     static const unsigned char exif[] = {0x92, 0x86, 0, 7,    0,    0,    0,    20,   0,    0,    0,    44,
                                          0,    0,    0, 0,    'U',  'N',  'I',  'C',  'O',  'D',  'E',  0,
                                          0,    'a',  0, 0xe4, 0x27, 0x64, 0xd8, 0x3e, 0xdd, 0x8a, 0x22, 0x65};
+    static const double rates[] = {50, 59.94, 100, 240};
     char why[256], command[300];
+    size_t i;
     clip_text = "a fox, 5 frames";
     CHECK_MESSAGE(write_clip(in_folder("t.apng"), 5, 3, 2, 12, why), "%s", why);
     CHECK(holds(in_folder("t.apng"), chunk, sizeof chunk - 1));
@@ -359,6 +380,11 @@ static void test_texts(void) {
         CHECK(says(command, "=a \"fox\"\\; \\= 5"));
         CHECK_MESSAGE(write_clip(in_folder("t.gif"), 6, 4, 3, 12, why), "%s", why);
         CHECK(holds(in_folder("t.gif"), "NETSCAPE2.0", 11)); /* it plays for ever */
+        check_gif_pace(in_folder("t.gif"), 12, 3, 3);
+        for (i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+            CHECK_MESSAGE(write_clip(in_folder("t.gif"), 6, 4, 12, rates[i], why), "%s", why);
+            check_gif_pace(in_folder("t.gif"), rates[i], 12, rates[i] > 50 ? 0 : 12);
+        }
     }
 #ifdef DIT_WEBP
     clip_text = "a\xc3\xa4\xe2\x9d\xa4\xf0\x9f\xa6\x8a\xe2\x89\xa5"; /* one, two, three, four and three bytes */
