@@ -64,6 +64,9 @@ static const char *frames_plain(char *word) {
     return word;
 }
 
+/* Y4M does not say by which matrix colours were made; that of most cameras, BT.709, would shift them. */
+#define FRAMES_MATRIX "-vf scale=out_color_matrix=bt601"
+
 /* How chroma is sampled, by the word behind C. */
 static const struct {
     const char *name;
@@ -81,8 +84,9 @@ static const char *frames_take_sampling(frame_reader *f, char *word) {
         f->alpha = frames_samplings[i].alpha;
         return NULL;
     }
-    return frames_fail(f, "its colours are %.40s; 8 bits are read, as `ffmpeg -i CLIP -pix_fmt yuv444p` writes them",
-                       frames_plain(word));
+    return frames_fail(
+        f, "its colours are %.40s; 8 bits are read, as `ffmpeg -i CLIP " FRAMES_MATRIX " -pix_fmt yuv444p` writes them",
+        frames_plain(word));
 }
 
 /* "24:1"; both 0 where it is unknown. */
@@ -139,7 +143,7 @@ static const char *frames_open_y4m(frame_reader *f) {
     bool ended;
     f->across = f->down = 2;
     if (!frames_line(f->file, line, &ended) || strncmp(line, "YUV4MPEG2", 9) != 0 || (line[9] && line[9] != ' '))
-        return frames_fail(f, "this is no Y4M file; `ffmpeg -i CLIP clip.y4m` makes one of any clip");
+        return frames_fail(f, "this is no Y4M file; `ffmpeg -i CLIP " FRAMES_MATRIX " clip.y4m` makes one of any clip");
     for (word = line + 9; *word && !why; word = next) {
         word += *word == ' ';
         next = word + strcspn(word, " ");

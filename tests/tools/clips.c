@@ -581,6 +581,36 @@ static void test_ffmpeg(void) {
     }
 }
 
+/* A clip of a camera, whose colours are BT.709's, keeps them on the way that the refusal of its file tells. */
+static void test_cameras(void) {
+    static frame_reader reader;
+    static const char made[] =
+        "color=c=0xC03020:s=16x16:r=12:d=0.1,format=rgb24,scale=out_color_matrix=bt709,format=yuv444p";
+    char command[700], path[160];
+    const char *why, *begin, *at;
+    picture p = {0};
+    if (!clip_has_program("ffmpeg")) return; /* test_ffmpeg has told so */
+    snprintf(path, sizeof path, "%s", in_folder("camera.mkv"));
+    snprintf(command, sizeof command, "ffmpeg -v error -f lavfi -i %s -colorspace bt709 file:%s", made, path);
+    CHECK(system(command) == 0);
+    why = frames_open(&reader, path);
+    begin = why ? strchr(why, '`') : NULL;
+    at = begin ? strstr(begin, " CLIP ") : NULL;
+    if (CHECK_MESSAGE(at && strstr(at, " clip.y4m`"), "%s", why ? why : "taken")) {
+        snprintf(command, sizeof command, "%.*s file:%s %.*s -v error %s", (int)(at - begin - 1), begin + 1, path,
+                 (int)(strstr(at, " clip.y4m`") - at - 6), at + 6, in_folder("camera.y4m"));
+        CHECK_MESSAGE(system(command) == 0, "%s", command);
+    }
+    frames_close(&reader);
+    why = frames_open(&reader, in_folder("camera.y4m"));
+    if (!why) why = frames_next(&reader, &p);
+    if (CHECK_MESSAGE(!why && p.rgba, "%s", why ? why : "no frame"))
+        CHECK_MESSAGE(abs(p.rgba[0] - 0xc0) < 5 && abs(p.rgba[1] - 0x30) < 5 && abs(p.rgba[2] - 0x20) < 5,
+                      "red is %u, green %u, blue %u", p.rgba[0], p.rgba[1], p.rgba[2]);
+    free(p.rgba);
+    frames_close(&reader);
+}
+
 /* Players are told the number and the rate of frames, whose chroma is shared, and whose colours these are; all of that
    in front of the frames. */
 static void test_players(void) {
@@ -715,6 +745,7 @@ int main(void) {
     test_webp();
     test_still_webp();
     test_ffmpeg();
+    test_cameras();
     test_players();
     test_bad_paths();
     test_unreadable();
