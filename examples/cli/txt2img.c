@@ -282,7 +282,7 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
         dit_tensor noise;
         describe_job(a, 0, &desc, &noise);
         desc.model = model;
-        desc.image_count = a->r.count;
+        desc.image_count = a->r.frames ? 1 : a->r.count; /* clips are made one by one */
         if (!a->o.prompt && !a->info.class_count) desc.prompt = longest_prompt();
         if (a->info.missing & 1u << DIT_ROLE_SCHEDULER && !desc.sampler)
             desc.sampler = "euler"; /* they differ little */

@@ -339,7 +339,8 @@ static const char *diti_given_wants_holds(const dit_job_desc *desc) {
 
 DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
-    const char *wanted;
+    const diti_video latent = {out->shape.latent_frames, out->latent_height, out->latent_width};
+    const char *wanted, *lone;
     uint32_t i;
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
@@ -379,13 +380,13 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
         DITI_TRY(diti_given_strategy(model, desc, out, err));
         DITI_TRY(diti_given_continue(model, desc, before, out, err));
     }
-    if (out->shape.given_count && out->shape.image_count > 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: clips with frames that are given are made one by one; image_count must be 1");
-    if (out->shape.loop_count > 1 && out->shape.image_count > 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: clips that continue each other are made one by one; image_count must be 1");
-    return DIT_OK;
+    lone = out->shape.given_count                                           ? "with frames that are given"
+           : out->shape.loop_count > 1                                      ? "that continue each other"
+           : model->vae && diti_vae_noise_plane(model->vae, &latent, 0) > 0 ? "whose decoder draws noise"
+                                                                            : NULL;
+    if (!lone || out->shape.image_count == 1) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_job_desc: clips %s are made one by one; image_count must be 1", lone);
 }
 
 /* For the schedule's steps. */

@@ -568,6 +568,9 @@ static void test_first_frame(void) {
     CHECK_MESSAGE(moved > FRAME * CHANNELS / 2 && others > FRAME * CHANNELS / 2, "%u values move, %u are others", moved,
                   others);
     desc.init_image = NULL;
+    desc.image_count = 2; /* the noise would be the first one's */
+    check_refused(&desc, "clips whose decoder draws noise are made one by one; image_count must be 1");
+    desc.image_count = 1;
     desc.width = desc.height = 32;
     desc.frame_count = 1;
     check_refused(&desc, "the latent would be a single pixel");

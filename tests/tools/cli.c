@@ -1067,6 +1067,8 @@ static void test_info_clips(void) {
                   "%s%s", o.err, o.out);
     o = RUN("--info", CLIPS, "--frames", "0");
     CHECK(one_line_saying(&o, 2, "is 1"));
+    o = RUN("--info", "tests/fixtures/pipe_wan22_i2v_a14b", "--frames", "5", "-W", "64", "-H", "32", "-b", "2");
+    CHECK_MESSAGE(o.code == 0 && !*o.err && strstr(o.out, "\ndevice memory: "), "%s%s", o.err, o.out);
 }
 
 /* Every op and tensor; the peak is marked where most lives. */
