@@ -56,6 +56,7 @@ DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image 
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err) {
+    const diti_vae_traits *vae = model->vae ? diti_vae_get_traits(model->vae) : NULL;
     if (!(desc->strength >= 0 && desc->strength <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
                          (double)desc->strength);
@@ -64,7 +65,7 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "dit_job_desc: %s is given without init_image, the picture that it is about",
                          desc->mask ? "mask" : "strength");
     if (!desc->init_image) return DIT_OK;
-    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
+    if (!vae || !vae->has_encoder)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "init_image: the model's autoencoder has no encoder; load the whole one as a component with "
                          "the role DIT_ROLE_VAE");
@@ -74,7 +75,8 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
-    out->shape.draws_start = !diti_vae_get_traits(model->vae)->exact;
+    out->shape.draws_start = !vae->exact && !vae->means &&
+                             !(desc->reference_count && model->transformer->traits.reference_sizes); /* Kontext */
     out->start = desc->init_image;
     out->mask = desc->mask;
     return DIT_OK;
@@ -164,10 +166,12 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
     diti_tensor moments = diti_start_encode(share, graph);
     uint32_t i;
     if (diti_graph_failed(graph)) return;
+    share->program.start_noise = 0;
     if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
         diti_start_scale(graph, vae,
-                         shape->draws_start ? diti_start_part(job, graph, share->program.latent, i) : moments,
+                         shape->draws_start ? diti_start_part(job, graph, share->program.latent, i)
+                                            : diti_start_part(job, graph, moments, 0),
                          diti_start_part(job, graph, latents, i));
 }
 

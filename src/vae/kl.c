@@ -200,7 +200,7 @@ static void diti_kl_read_normal(diti_vae *vae, diti_loader *loader, double eps) 
                  diti_loader_dimension(loader, "bn.running_var", 0) == channels;
     if (!vae->packs) return;
     vae->traits.latent_channels = channels;
-    vae->traits.by_channel = true;
+    vae->traits.by_channel = vae->traits.means = true;
     diti_vae_read_values(loader, "bn.running_mean", vae->traits.shifts, channels);
     diti_vae_read_values(loader, "bn.running_var", vae->traits.scales, channels);
     for (i = 0; i < channels; i++) vae->traits.scales[i] = (float)(1 / sqrt((double)vae->traits.scales[i] + eps));

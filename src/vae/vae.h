@@ -19,6 +19,7 @@ typedef struct diti_vae_traits {
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny */
     bool exact;         /* an encoder gives the latent itself, without a log-variance */
+    bool means;         /* a latent is the mean that the encoder gives, and no draw */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
     /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
        (1 - decode_noise) z + decode_noise n. timed false: it is told none. */

@@ -791,6 +791,26 @@ static void test_ten(dit_model *model) {
     CHECK_MESSAGE(off(other, one) > 1e-3, "the tenth reference changes the picture by %.3g", off(other, one));
 }
 
+/* A start picture of FLUX.1 is drawn from what the encoder says, and of Kontext, which FLUX.1 is with references, the
+   mean is taken. */
+static void test_kontext_start(void) {
+    dit_model *model = load(context, BASE, NULL, DIT_ROLE_NONE, 0);
+    uint32_t i;
+    for (i = 0; model && i < 2; i++) {
+        diti_job_request request;
+        asked a;
+        ask_flux(&a, model);
+        a.reference.frames = a.desc.init_image = &a.start;
+        a.desc.references = &a.reference;
+        a.desc.reference_count = i;
+        if (CHECK_MESSAGE(diti_job_request_make(model, &context->env, &a.desc, NULL, &request, &err) == DIT_OK, "%s",
+                          err.message))
+            CHECK(request.shape.draws_start == (i == 0));
+        diti_job_request_free(&context->env, &request);
+    }
+    dit_model_destroy(model);
+}
+
 static void test_sizes(void) {
     static uint8_t wide[64 * 513 * 4];
     dit_model *model = load(context, KLEIN, NULL, DIT_ROLE_NONE, 0);
@@ -833,6 +853,7 @@ int main(void) {
         test_fill();
         test_net();
         test_kept();
+        test_kontext_start();
         test_sizes();
     }
     dit_context_destroy(context);

@@ -227,6 +227,39 @@ static void test_batch_and_restart(void) {
     dit_job_destroy(job);
 }
 
+/* FLUX.2's pipelines take the mean that the encoder gives: what a mask keeps of a picture is the same for every seed,
+   and the noise that is added is the seed's first, as without a picture. PixArt's latents are drawn. */
+static void test_means(void) {
+    enum { MOST = 128 * AREA / 256 };
+    static float kept[2][MOST], noise[2][MOST];
+    static uint8_t black[AREA * 4];
+    const dit_image mask = {WIDTH, HEIGHT, black, 0, VK_NULL_HANDLE, VK_IMAGE_LAYOUT_UNDEFINED, VK_FORMAT_UNDEFINED,
+                            NULL};
+    dit_model *shared = model;
+    dit_model_desc md = {0};
+    dit_job_desc desc = describe(&start_image, &mask, 0.5f);
+    dit_error err = {0};
+    uint32_t i;
+    for (i = 0; i < 2; i++, desc.seed++) run(&desc, kept[i]);
+    CHECK(memcmp(kept[0], kept[1], latent_size()) != 0);
+    md.source.path = "tests/fixtures/pipe_flux2_klein";
+    if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
+        channels = 32; /* 128 for four times as many pixels */
+        for (i = 0; i < 2; i++) {
+            desc = describe(&start_image, &mask, 0.5f);
+            desc.seed = SEED + i;
+            run(&desc, kept[i]);
+            desc = describe(i ? &start_image : NULL, NULL, (float)i);
+            run(&desc, noise[i]);
+        }
+        CHECK(memcmp(kept[0], kept[1], sizeof kept[0]) == 0 && difference(noise[0], kept[0]) > 0.1);
+        CHECK_MESSAGE(difference(noise[1], noise[0]) < 1e-6, "%.1e", difference(noise[1], noise[0]));
+        channels = 4;
+        dit_model_destroy(model);
+    }
+    model = shared;
+}
+
 /* Tiles change the latent of the picture a little; rows may have gaps; what the mask keeps is that latent. */
 static void test_tiles(void) {
     enum { WIDE = 96, SIDE = 16 };
@@ -507,6 +540,7 @@ int main(int argc, char **argv) {
         make_pictures();
         test_references();
         test_batch_and_restart();
+        test_means();
         test_tiles();
         test_device_image();
         test_gate();
