@@ -131,6 +131,35 @@ static int scale_given(const app *a, const char *name, picture *p) {
     return wrong ? complain(EXIT_MEMORY, "%s", wrong) : EXIT_GOOD;
 }
 
+/* Tells what a mask has that does not count: transparency, in which other programs keep masks, and white where no
+   latent element begins, which are a side of so many pixels; models that repaint look at every pixel. scaled: to the
+   size that is made. */
+static void tell_mask(const app *a, bool scaled) {
+    const picture *mask = &a->r.mask;
+    const uint32_t side = scaled && !a->info.wants_mask ? a->info.latent_factor : 1;
+    bool clear = false, differs = false, white = false, shows = false;
+    uint32_t x, y;
+    for (y = 0; y < mask->height; y++)
+        for (x = 0; x < mask->width; x++) {
+            const uint8_t *pixel = mask->rgba + 4 * ((size_t)y * mask->width + x);
+            const bool is_white = pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u >= 128u << 16;
+            clear = clear || pixel[3] < 128;
+            differs = differs || (pixel[3] < 128) == is_white;
+            white = white || is_white;
+            shows = shows || (is_white && x % side == 0 && y % side == 0);
+        }
+    if (!scaled && clear && differs)
+        fprintf(stderr, "dit: --mask %s: its transparency does not count; white is repainted, and black stays\n",
+                a->o.mask);
+    if (scaled && white && !shows)
+        fprintf(stderr,
+                "dit: --mask %s: nothing is repainted; its white is in no pixel that counts, which are the first ones "
+                "of squares of %u x %u\n",
+                a->o.mask, side, side);
+    if (scaled && !white)
+        fprintf(stderr, "dit: --mask %s: nothing is repainted, because nothing in it is white\n", a->o.mask);
+}
+
 /* Scales all to the size that is made; a mask of another size than its picture has lost its place, unless it is known
    to have the same. */
 static int scale_start(app *a) {
@@ -141,11 +170,13 @@ static int scale_start(app *a) {
     if (mask->rgba && !a->follow.scales_mask && (mask->width != start->width || mask->height != start->height))
         return complain(EXIT_USAGE, "--mask %s: it is %ux%u pixels, %s is %ux%u; they must have the same size",
                         a->o.mask, mask->width, mask->height, a->o.init_image, start->width, start->height);
+    if (mask->rgba && a->o.mask && !a->o.quiet) tell_mask(a, false);
     code = scale_given(a, a->o.init_image, start);
     if (!code && end->rgba) code = scale_given(a, a->o.end_image, end);
     if (code) return code;
     wrong = mask->rgba ? scale_picture(mask, a->r.width, a->r.height) : NULL;
     if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
+    if (mask->rgba && a->o.mask && !a->o.quiet) tell_mask(a, true);
     a->r.start_images[0] = image_of(start);
     a->r.start_images[1] = image_of(end);
     a->r.mask_image = image_of(mask);

@@ -4,6 +4,9 @@
 #define _GNU_SOURCE
 #include "command_line.h"
 #include "test.h"
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#include <stb/stb_image_write.h>
 
 #define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
 #define KLEIN "tests/fixtures/pipe_flux2_klein"
@@ -271,6 +274,45 @@ static void test_start_pictures(void) {
     CHECK(one_line_saying(&o, 4, "named pipe"));
     o = RUN("--repeat-from", (char *)in_work("start.fifo"));
     CHECK(one_line_saying(&o, 3, "pipe"));
+}
+
+/* What of a mask does not count is told, and nothing is told of one that shows where to repaint. */
+static void test_masks(void) {
+    enum { OPAQUE, CLEAR_BLACK, CLEAR_WHITE };
+    static const struct {
+        uint32_t first, end; /* white in these columns and lines */
+        int alpha;
+        const char *says; /* NULL: nothing */
+    } cases[] = {{0, 0, OPAQUE, ": nothing is repainted, because nothing in it is white\n"},
+                 {1, 8, OPAQUE,
+                  ": nothing is repainted; its white is in no pixel that counts, which are the first ones of "
+                  "squares of 8 x 8\n"},
+                 {0, 32, OPAQUE, NULL},
+                 {8, 9, OPAQUE, NULL},
+                 {8, 20, CLEAR_BLACK, NULL},
+                 {8, 20, CLEAR_WHITE, ": its transparency does not count; white is repainted, and black stays\n"}};
+    char *mask = strdup(in_work("mask.png"));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static unsigned char rgba[32][32][4];
+        char said[400] = "";
+        outcome o;
+        for (uint32_t y = 0; y < 32; y++)
+            for (uint32_t x = 0; x < 32; x++) {
+                const uint32_t least = x < y ? x : y, most = x < y ? y : x;
+                const bool white = least >= cases[i].first && most < cases[i].end;
+                memset(rgba[y][x], white ? 255 : 0, 3);
+                rgba[y][x][3] = cases[i].alpha == (white ? CLEAR_WHITE : CLEAR_BLACK) ? 0 : 255;
+            }
+        CHECK(stbi_write_png(mask, 32, 32, 4, rgba, 0));
+        o = RUN(QUICK, "-i", mask, "--mask", mask, "--noise", "no such file");
+        if (cases[i].says) snprintf(said, sizeof said, "dit: --mask %s%s", mask, cases[i].says);
+        CHECK_MESSAGE(o.code == 3 && strncmp(o.err, said, strlen(said)) == 0 &&
+                          strncmp(o.err + strlen(said), "dit: --noise", 12) == 0,
+                      "%u: %s", (unsigned)i, o.err);
+        o = RUN(QUICK, "-q", "-i", mask, "--mask", mask, "--noise", "no such file");
+        CHECK_MESSAGE(o.code == 3 && strncmp(o.err, "dit: --noise", 12) == 0, "%s", o.err);
+    }
+    free(mask);
 }
 
 /* No output may be another one or an input, whatever its path looks like; what is there stays as it is. */
@@ -1180,6 +1222,7 @@ int main(int argc, char **argv) {
     test_loras();
     test_steered();
     test_start_pictures();
+    test_masks();
     test_overwriting();
     test_noise_refusals();
     test_noise_truncated();
