@@ -305,7 +305,7 @@ static const char rarest_help_text[] =
     "      --skip-layer-end X      (default: 0.2)\n"
     "      --eta X                 noise of the sampler ddim, 0 to 1 (default: 0)\n"
     "      --flow-shift X          of flow schedules (default: the model's)\n"
-    "      --clip-skip N           last layers of CLIP left out (default: model's)\n"
+    "      --clip-skip N           2 leaves out CLIP's last layer (default: model's)\n"
     "      --vae-tile-size N       as --vae-tiling, with tiles of N pixels\n"
     "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
     "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
@@ -566,6 +566,7 @@ static const char *const member_words[][2] = {
     {"skip_last", "--skip-layer-end"},
     {"norm_limit", "--apg-norm"},
     {"length_limit", "--cfg-normalization"},
+    {"clip_skip is", "--clip-skip leaves out"},
     {"clip_skip", "--clip-skip"},
     {"weight_budget", "--weight-budget"},
     {"release_text_encoders", "--offload-to-cpu"},
@@ -687,6 +688,16 @@ static int take_count(const char *option, const char *text, uint32_t multiple, u
     }
     return complain(EXIT_USAGE, "%s '%s': must be a whole number from 1 to %u%s; the nearest valid value is %.0f",
                     option, text, most, unit, nearest);
+}
+
+/* A1111, ComfyUI and stable-diffusion.cpp count the layer that CLIP stops at from the end: 1 is the last one. *out: the
+   layers that are left out. */
+static int take_clip_skip(const char *text, uint32_t *out) {
+    const int code = take_count("--clip-skip", text, 1, 33, 2, "", out);
+    if (code || --*out) return code;
+    return complain(EXIT_USAGE,
+                    "--clip-skip 1: models that read layers of CLIP leave out one at least, and this leaves "
+                    "out none; 2 leaves out the last one");
 }
 
 static int take_guidance(const char *text, float usual, float *out) {

@@ -301,6 +301,8 @@ static const refusal refusals[] = {
     {{"--skip-layers", "3"}, 2, "--skip-layers: it is about --slg-scale, which is not there"},
     {{"--skip-layer-end", "0.5"}, 2, "--skip-layer-end: it is about --slg-scale, which is not there"},
     {{"--clip-skip", "2"}, 2, "--clip-skip: this model uses no layers of a CLIP"},
+    {{"--clip-skip", "1"}, 2, "--clip-skip 1: models that read layers of CLIP leave out one at least"},
+    {{"--clip-skip", "0"}, 2, "a whole number from 1 to 33; the nearest valid value is 1"},
     {{"--vae-tile-size", "big"}, 2, "is 512"},
     {{"--frames", "5"}, 2, "--frames 5: this model makes pictures; leave it out"},
     {{"--video-frames", "0"}, 2, "is 1"},
