@@ -97,12 +97,21 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) 
     return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
 }
 
-DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request) {
-    uint32_t step;
+DIT_INTERNAL void diti_job_request_kinds(const diti_env *env, diti_job_request *request) {
+    const char *idle = NULL;
+    uint32_t step, i;
     for (step = 0; step < request->shape.steps; step++) {
         request->shape.kinds |= 1u << diti_job_step_kind(request, step);
         request->shape.variants |= 1u << diti_job_step_variant(request, step);
     }
+    for (i = 0; i < DITI_MAX_CONTROLS; i++)
+        if (request->net_images[i] && !(request->shape.controls >> i & 1u)) idle = "a control net";
+    if (request->guidance.skip_layer > 0 && !(request->shape.kinds >> DITI_STEP_SKIPPING & 1u))
+        idle = "guidance.skip_layer";
+    if (request->shape.guided && request->shape.kinds == 1u << DITI_STEP_ALONE) idle = "guidance";
+    if (idle)
+        diti_log(env, DITI_LOG_WARNING, "%s has no effect: none of the %u steps lies in its part of them", idle,
+                 (unsigned)request->shape.steps);
 }
 
 /* Skip-layer guidance with diffusers' defaults for what is 0. */

@@ -854,7 +854,8 @@ DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape); /* branche
 DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape);
 /* Once it is known whether there is guidance. */
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
-DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* counts the kinds of all steps */
+/* Counts the kinds of all steps, and warns where what is wanted works in none. */
+DIT_INTERNAL void diti_job_request_kinds(const diti_env *env, diti_job_request *request);
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
 DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uint32_t step);
 /* PipeFusion evaluates steps strip by strip. */

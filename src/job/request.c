@@ -739,7 +739,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_frames(env, out, err));
     diti_control_request_sets(out);
     DITI_TRY(diti_job_request_reuse(model, env, desc, out, err));
-    diti_job_request_kinds(out);
+    diti_job_request_kinds(env, out);
     DITI_TRY(diti_request_noise_input(model, env, desc, out, err));
     return diti_request_text(model, env, desc, out, err);
 }

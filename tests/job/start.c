@@ -421,6 +421,53 @@ static void test_fractions(void) {
         }
 }
 
+static char told[200];
+
+static void listen(int level, const char *message, void *user) {
+    (void)user;
+    CHECK(level == 1);
+    snprintf(told, sizeof told, "%s", message);
+}
+
+/* Parts of the steps in which no step lies are told: of guidance, of skip-layer guidance with diffusers' defaults, of a
+   control net. */
+static void test_idle(void) {
+    static const dit_image picture = {0};
+    static const struct {
+        uint32_t steps;
+        float first, last, skip_layer, net_last;
+        const char *says; /* NULL: something is done in some step */
+    } cases[] = {{4, 0.3f, 0.4f, 0, 0, "guidance has no effect: none of the 4 steps"},
+                 {10, 0.3f, 0.4f, 0, 0, NULL},
+                 {5, 0, 0, 2.8f, 0, "guidance.skip_layer has no effect: none of the 5 steps"},
+                 {6, 0, 0, 2.8f, 0, NULL},
+                 {4, 0, 0, 0, 0.2f, "a control net has no effect: none of the 4 steps"},
+                 {5, 0, 0, 0, 0.2f, NULL},
+                 {1, 0, 0, 0, 0, NULL}};
+    diti_env env = test_env(NULL);
+    size_t i;
+    env.logger.func = listen;
+    env.logger.max_level = 1;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        diti_job_request request;
+        memset(&request, 0, sizeof request);
+        request.shape.guided = true;
+        request.shape.steps = cases[i].steps;
+        request.guidance.first = cases[i].first;
+        request.guidance.last = cases[i].last;
+        request.guidance.skip_layer = cases[i].skip_layer;
+        request.guidance.skip_first = 0.01f;
+        request.guidance.skip_last = 0.2f;
+        request.net_adapters[1].last = cases[i].net_last;
+        request.net_images[1] = cases[i].net_last > 0 ? &picture : NULL;
+        request.shape.controls = cases[i].net_last > 0 ? 2 : 0;
+        told[0] = 0;
+        diti_control_request_sets(&request);
+        diti_job_request_kinds(&env, &request);
+        CHECK_MESSAGE(cases[i].says ? strstr(told, cases[i].says) != NULL : !told[0], "%u: %s", (unsigned)i, told);
+    }
+}
+
 /* Another scale or interval runs on the same plan, but a step of a kind that was not planned needs a new one. */
 static void test_gate_restart(void) {
     static float first[LATENT], again[LATENT];
@@ -545,6 +592,7 @@ int main(int argc, char **argv) {
         test_device_image();
         test_gate();
         test_fractions();
+        test_idle();
         test_gate_restart();
         test_gate_of_classes();
         test_refusals();
