@@ -69,6 +69,7 @@ typedef struct follower {
     still_kind kind;  /* of what take makes of a picture */
     bool scales_mask; /* as A1111 does: a mask has the picture's place, whatever its size */
     bool previews;    /* are wanted */
+    bool edits;       /* the picture to begin with is to be edited: models for that read it as a reference */
     void *user;
 } follower;
 

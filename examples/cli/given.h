@@ -386,10 +386,41 @@ static int read_references(app *a) {
     return EXIT_GOOD;
 }
 
+/* Whether the model is made to edit what it reads as a reference. Kontext has FLUX.1's tensors and single files of
+   Qwen-Image-Edit those of Qwen-Image, so that their names must tell. */
+static bool is_editor(const app *a) {
+    static const char *const families[] = {"flux2", "flux3", "qwenimage21"}, *const words[] = {"kontext", "edit"};
+    const char *names[] = {a->o.diffusion_model, a->o.model}, *at;
+    bool edits = strncmp(a->info.variant, "edit", 4) == 0, named = false;
+    size_t i, k;
+    for (i = 0; i < 3; i++) edits = edits || strcmp(a->info.family, families[i]) == 0;
+    for (i = 0; i < 4; i++)
+        for (at = names[i / 2] ? base_name(names[i / 2]) : ""; *at; at++) {
+            for (k = 0; words[i % 2][k] && tolower((unsigned char)at[k]) == words[i % 2][k];) k++;
+            named = named || !words[i % 2][k];
+        }
+    return edits || (named && (strcmp(a->info.family, "qwenimage") == 0 || strcmp(a->info.variant, "dev") == 0));
+}
+
+/* A picture that is to be edited is a reference of such a model; where a mask says what is made anew, it stays what the
+   picture begins with, too. */
+static int refer_to_edited(app *a) {
+    options *o = &a->o;
+    int code;
+    if (!a->follow.edits || !o->init_image || !is_editor(a)) return EXIT_GOOD;
+    code = read_picture("--init-img", NULL, &a->handed[0], &a->handed[2]);
+    o->references = o->init_image;
+    if (o->mask) return code;
+    o->init_image = o->strength = NULL;
+    a->r.numbers.strength = 0;
+    return code;
+}
+
 /* Everything that is given as pixels, and the size that is made. */
 static int read_given(app *a) {
     static frame_reader reader;
-    int code = read_start(a);
+    int code = refer_to_edited(a);
+    if (!code) code = read_start(a);
     if (!code) code = read_end(a);
     if (!code) code = read_control(a);
     if (!code) code = open_video(a, &reader);

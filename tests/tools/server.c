@@ -265,7 +265,7 @@ static bool same_pixels(const char *text, const char *key, const char *name) {
     return same;
 }
 
-/* A form with several images; gives its size. */
+/* A form with an image, and another one unless more is NULL; gives its size. */
 static size_t make_collage(char *form, const char *model, const char *more, const char *file) {
     char *p = form + sprintf(form,
                              "--cut\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nin snow\r\n--cut\r\n"
@@ -273,7 +273,8 @@ static size_t make_collage(char *form, const char *model, const char *more, cons
                              "Content-Disposition: form-data; name=\"seed\"\r\n\r\n7\r\n--cut\r\n"
                              "Content-Disposition: form-data; name=\"model\"\r\n\r\n%s\r\n",
                              model);
-    p = add_file(add_file(p, "image[]", "large.png"), more, file);
+    p = add_file(p, "image[]", "large.png");
+    if (more) p = add_file(p, more, file);
     return (size_t)(p + sprintf(p, "--cut--\r\n") - form);
 }
 
@@ -289,6 +290,13 @@ static void test_collage(const served *s) {
     size = make_collage(form, "klein", "image[]", "hare.png");
     r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
     CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "collage.png"), "%d %.300s", r.status,
+                  r.body);
+    free(r.text);
+    size = make_collage(form, "klein", NULL, NULL); /* one image of a model that edits pictures is a reference, too */
+    CHECK(shell("$DIT -m $WORK/models/klein -p 'in snow' -s 7 -W 64 -H 64 -q -r $WORK/large.png -o $WORK/edited.png") ==
+          0);
+    r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
+    CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "edited.png"), "%d %.300s", r.status,
                   r.body);
     free(r.text);
     size = make_collage(form, "", "image[]", "hare.png");
