@@ -281,6 +281,7 @@ static bool keep_memory(app *a, uint32_t i) {
 
 /* A picture on a device, as the options ask for it, but in three steps. */
 static void try_device(doctor *d, app *a, const options *usual, uint32_t index, const dit_device_info *device) {
+    dit_device_info used;
     char number[16];
     int code;
     printf("device %u: %s, Vulkan %u.%u, driver %08x, %.1f GB, %s\n", index, device->name,
@@ -303,9 +304,11 @@ static void try_device(doctor *d, app *a, const options *usual, uint32_t index, 
     memset(&a->follow, 0, sizeof a->follow);
     if (code)
         tell_wrong(d, NULL, "%s", complaint.text);
-    else
-        printf("    ready after %.2f s, %.2f steps/s, decoding %.2f s, %.0f MB of device memory\n", a->took.ready,
-               a->took.steps > 0 ? 3 / a->took.steps : 0, a->took.decode, (double)d->memory.peak / 1e6);
+    else if (dit_context_device(a->context, &used, &a->err) == DIT_OK)
+        printf(
+            "    ready after %.2f s with kernels of rung %s, %.2f steps/s, decoding %.2f s, %.0f MB of device memory\n",
+            a->took.ready, used.rung, a->took.steps > 0 ? 3 / a->took.steps : 0, a->took.decode,
+            (double)d->memory.peak / 1e6);
     keep_pipeline_cache(a);
     unload(a);
 }

@@ -43,6 +43,7 @@ static void diti_candidate_rung(const diti_vk_api *vk, const diti_features *feat
     rung = diti_rung_highest(features, &none, quirks);
     if (features->has[DITI_FEATURE_COOP] && !(quirks & DITI_QUIRK_NO_MATRICES))
         rung = features->has[DITI_FEATURE_COOP_FLEXIBLE] ? DITI_RUNG_COOP2 : DITI_RUNG_COOP;
+    if (out->info.type == VK_PHYSICAL_DEVICE_TYPE_CPU) rung = DITI_RUNG_BASE; /* as diti_device_rung has it */
     diti_format(out->info.rung, sizeof out->info.rung, "%s%s", rung >= DITI_RUNG_COOP ? "up to " : "",
                 diti_rung_name(rung));
 }

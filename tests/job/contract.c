@@ -122,6 +122,19 @@ static void test_device_list(void) {
     CHECK(dit_device_list(NULL, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
 }
 
+/* A list that says "up to coop" promises less than one that says "base". */
+static void test_listed_rung(void) {
+    dit_device_info all[16], own;
+    uint32_t i, count = 16;
+    dit_error err = {0};
+    CHECK(dit_device_list(all, &count, &err) == DIT_OK && dit_context_device(shared, &own, &err) == DIT_OK);
+    for (i = 0; i < count && memcmp(all[i].uuid, own.uuid, sizeof own.uuid) != 0; i++) {
+    }
+    CHECK(i < count);
+    if (i < count && own.type == VK_PHYSICAL_DEVICE_TYPE_CPU)
+        CHECK_MESSAGE(strcmp(all[i].rung, own.rung) == 0, "listed is %s, used %s", all[i].rung, own.rung);
+}
+
 /* ---- Requests ---- */
 
 /* A desc full of 0xCC, and descs with one guard that is not zero. */
@@ -991,6 +1004,7 @@ int main(void) {
     test_context_refusals();
     test_device_list();
     if (begin_shared()) {
+        test_listed_rung();
         if (test_first_driver()) test_guards();
         test_job_refusals();
         test_zero_job();

@@ -752,6 +752,7 @@ static void test_answers(void) {
     CHECK(shell("$DIT doctor >told") == 0); /* other things than devices may be wrong on this machine */
     CHECK(holds("told", "device 0: ") && holds("told", " steps/s, decoding ") &&
           holds("told", " MB of device memory\n"));
+    CHECK(holds("told", " GB, base\n") && holds("told", " s with kernels of rung base, ")); /* software drivers */
     CHECK(
         shell("VK_DRIVER_FILES=/nowhere.json $DIT doctor >told") == 5 &&
         holds("told", "wrong: VK_DRIVER_FILES names /nowhere.json, which is not there\n    unset VK_DRIVER_FILES\n") &&
