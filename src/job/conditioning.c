@@ -202,16 +202,17 @@ static dit_result diti_encode_read(const dit_encoding *e, float *out, dit_error 
     return DIT_OK;
 }
 
-static dit_result diti_encode_check(const dit_context *ctx, const dit_model *model, dit_error *err) {
+/* call: the function that the application called, for messages. */
+static dit_result diti_encode_check(const char *call, const dit_context *ctx, const dit_model *model, dit_error *err) {
     uint32_t i;
     if (!ctx || !model)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", call, ctx ? "model" : "ctx");
     for (i = 0; i < DITI_ENCODERS && !diti_encoder_weights(&model->encoders[i]); i++) {
     }
     if (i == DITI_ENCODERS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "dit_encode_prompt: the model has no text encoder");
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the model has no text encoder", call);
     if (model->device != ctx->device)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the model was loaded %s",
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the model was loaded %s", call,
                          model->device ? "with another context" : "as a dry run");
     return diti_model_check_encoders(model, NULL, err);
 }
@@ -267,23 +268,24 @@ static dit_result diti_encode_finish(const dit_encoding *e, unsigned char *blob,
 }
 
 /* DIT_OK: blob has room for *size bytes, or is NULL. */
-static dit_result diti_encode_room(const dit_model *model, const void *blob, size_t *size, dit_error *err) {
+static dit_result diti_encode_room(const char *call, const dit_model *model, const void *blob, size_t *size,
+                                   dit_error *err) {
     size_t rows_size = 0, capacity = *size;
     DITI_TRY(diti_blob_size(model->texts, &rows_size, err));
     *size = DITI_BLOB_WORDS * 4 + rows_size;
     if (!blob || capacity >= *size) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the blob needs %llu bytes, %llu were given",
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the blob needs %llu bytes, %llu were given", call,
                      (unsigned long long)*size, (unsigned long long)capacity);
 }
 
 static dit_result diti_encode_any(dit_context *ctx, const dit_model *model, const char *prompt, bool weighted,
                                   void *blob, size_t *size, dit_error *err) {
+    const char *call = weighted ? "dit_encode_weighted_prompt" : "dit_encode_prompt";
     dit_encoding e = DITI_ZERO;
     dit_result result;
-    if (!size)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
-    DITI_TRY(diti_encode_check(ctx, model, err));
-    DITI_TRY(diti_encode_room(model, blob, size, err));
+    if (!size) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: size is NULL", call);
+    DITI_TRY(diti_encode_check(call, ctx, model, err));
+    DITI_TRY(diti_encode_room(call, model, blob, size, err));
     if (!blob) return DIT_OK;
     e.context = ctx;
     e.model = model;
@@ -312,7 +314,7 @@ DIT_API dit_result dit_encoding_create(dit_context *ctx, const dit_model *model,
     dit_result result;
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encoding_create: out is NULL");
     *out = NULL;
-    DITI_TRY(diti_encode_check(ctx, model, err));
+    DITI_TRY(diti_encode_check("dit_encoding_create", ctx, model, err));
     e = (dit_encoding *)diti_alloc_zero(&ctx->env, sizeof *e);
     if (!e) return diti_fail_memory(err, "an encoding");
     e->context = ctx;
@@ -368,7 +370,7 @@ DIT_API dit_result dit_encoding_step(dit_encoding *encoding, uint32_t budget_us,
     dit_result result;
     if (!encoding || !blob || !size)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encoding_step: encoding, blob and size must be given");
-    DITI_TRY(diti_encode_room(encoding->model, blob, size, err));
+    DITI_TRY(diti_encode_room("dit_encoding_step", encoding->model, blob, size, err));
     result = diti_encode_poll(encoding, err);
     if (result == DIT_WORKING) result = diti_encode_submit(encoding, budget_us, err);
     return result == DIT_OK ? diti_encode_finish(encoding, (unsigned char *)blob, *size, err) : result;

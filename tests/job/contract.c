@@ -49,7 +49,9 @@ static void test_null_arguments(void) {
     CHECK(dit_job_output(NULL, 0, 0, &output) == DIT_ERROR_INVALID_ARGUMENT);
     CHECK(dit_job_preview(NULL, &output) == DIT_ERROR_INVALID_ARGUMENT);
     CHECK(dit_job_read(NULL, DIT_READ_RGBA8, 0, 0, &size, 8, 0, &err) == DIT_ERROR_INVALID_ARGUMENT);
-    CHECK(dit_encode_prompt(NULL, NULL, "x", NULL, &size, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(refused(dit_encode_prompt(NULL, NULL, "x", NULL, &size, &err), &err, "dit_encode_prompt: ctx is NULL"));
+    CHECK(refused(dit_encode_weighted_prompt(NULL, NULL, "x", NULL, NULL, &err), &err,
+                  "dit_encode_weighted_prompt: size is NULL"));
     CHECK(dit_context_save_cache(NULL, NULL, &size, &err) == DIT_ERROR_INVALID_ARGUMENT);
 }
 
