@@ -807,7 +807,12 @@ static dit_result diti_run_append(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
     dit_result result;
-    if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!job) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!cmd) {
+        diti_log(&job->context->env, DITI_LOG_ERROR,
+                 "dit_job_record: cmd is NULL; give a primary command buffer that is being recorded");
+        return DIT_ERROR_INVALID_ARGUMENT;
+    }
     result = diti_run_append(job, cmd, budget_us);
     diti_job_publish(job);
     return result;

@@ -814,6 +814,7 @@ static void test_recording(engine *e, dit_context *ctx, const dit_model *model) 
     dit_job *job = create_job(ctx, &desc);
     if (!job) return;
     dit_job_get_counters(job, &before);
+    CHECK(dit_job_record(job, VK_NULL_HANDLE, 1) == DIT_ERROR_INVALID_ARGUMENT); /* the job goes on */
     record_frames(e, job, UINT32_MAX);
     CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
     record_frames(e, job, 1);
