@@ -897,6 +897,9 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph); /* sha
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses);
 DIT_INTERNAL dit_result diti_reuse_write(diti_share *share, dit_error *err);
 /* start.c */
+/* Whether an image can be in a layout, and be left in it. Numbers from 1000000000 on are those of extensions, which may
+   be newer than dit. */
+DIT_INTERNAL bool diti_is_layout(uint32_t layout);
 /* A picture in memory, of the size that is made. */
 DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
                                               dit_error *err);

@@ -141,9 +141,11 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "target.mip %u and layer %u: images of dit's have one of each; give an image of yours",
                          target->mip, target->layer);
-    if (target->final_layout == VK_IMAGE_LAYOUT_PREINITIALIZED)
+    if (target->final_layout && !diti_is_layout(target->final_layout))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "target.final_layout: no image can be brought into PREINITIALIZED; use GENERAL, or 0");
+                         "target.final_layout %u is no VkImageLayout that an image can be brought into; use GENERAL, "
+                         "or 0",
+                         target->final_layout);
     if (target->image && out->shape.image_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image takes one picture; image_count must be 1");
     return DIT_OK;

@@ -25,12 +25,18 @@ static dit_result diti_start_check_image(const char *name, const dit_image *imag
     return DIT_OK;
 }
 
+DIT_INTERNAL bool diti_is_layout(uint32_t layout) {
+    return (layout > VK_IMAGE_LAYOUT_UNDEFINED && layout < VK_IMAGE_LAYOUT_PREINITIALIZED) ||
+           (layout >= 1000000000 && layout < VK_IMAGE_LAYOUT_MAX_ENUM);
+}
+
 static dit_result diti_start_check_device(const dit_image *image, diti_job_request *out, dit_error *err) {
     if (!image->image) return DIT_OK;
-    if (image->layout == VK_IMAGE_LAYOUT_UNDEFINED || image->layout == VK_IMAGE_LAYOUT_PREINITIALIZED)
+    if (!diti_is_layout(image->layout))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "init_image.layout must say in which layout the image is, and is left: neither UNDEFINED nor "
-                         "PREINITIALIZED");
+                         "init_image.layout %u must be the VkImageLayout in which the image is, and is left: neither "
+                         "UNDEFINED nor PREINITIALIZED",
+                         image->layout);
     switch (image->format) {
     case VK_FORMAT_UNDEFINED:
     case VK_FORMAT_R8G8B8A8_UNORM:

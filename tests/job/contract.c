@@ -210,6 +210,8 @@ static void spoil_model(dit_job_desc *d) { d->model = NULL; }
 static void spoil_blob(dit_job_desc *d) { d->conditioning = "not a blob", d->conditioning_size = 10; }
 static void spoil_target(dit_job_desc *d) { d->target.format = VK_FORMAT_R32_SFLOAT; }
 static void spoil_layout(dit_job_desc *d) { d->target.final_layout = VK_IMAGE_LAYOUT_PREINITIALIZED; }
+static void spoil_layout_unknown(dit_job_desc *d) { d->target.final_layout = 9; }
+static void spoil_layout_garbage(dit_job_desc *d) { d->target.final_layout = 0xcccccccc; }
 static void spoil_input_name(dit_job_desc *d) {
     static dit_tensor tensor = {"noize", DIT_TYPE_F32, 4, {1, 4, 4, 4, 0}, "x"};
     d->inputs = &tensor, d->input_count = 1;
@@ -263,7 +265,9 @@ static void test_job_refusals(void) {
         {spoil_model, "model"},
         {spoil_blob, "conditioning"},
         {spoil_target, "target.format"},
-        {spoil_layout, "target.final_layout"},
+        {spoil_layout, "target.final_layout 8"},
+        {spoil_layout_unknown, "target.final_layout 9"},
+        {spoil_layout_garbage, "target.final_layout 3435973836"},
         {spoil_input_name, "noize"},
         {spoil_input_shape, "noise"},
         {spoil_input_twice, "noise is given twice"},

@@ -554,6 +554,11 @@ static void test_refusals(void) {
     refused(&desc, "init_image.layout");
     bad.layout = VK_IMAGE_LAYOUT_PREINITIALIZED;
     refused(&desc, "init_image.layout");
+    bad.layout = 77; /* no layout has this number */
+    refused(&desc, "init_image.layout 77");
+    bad.layout = VK_IMAGE_LAYOUT_PRESENT_SRC_KHR;
+    bad.format = VK_FORMAT_R32_SFLOAT;
+    refused(&desc, "init_image.format");
     desc = describe(&start_image, NULL, 0);
     desc.guidance.skip_layer = 2.8f;
     refused(&desc, "no skip-layer guidance");
