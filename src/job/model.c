@@ -853,6 +853,8 @@ static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *
 }
 
 static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *desc, dit_error *err) {
+    const uint32_t known = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 |
+                           1u << DIT_ROLE_TEXT_3 | 1u << DIT_ROLE_VAE | 1u << DIT_ROLE_IMAGE_ENCODER;
     if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: desc is NULL");
     if (desc->_zero_begin || desc->_zero_end)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -874,6 +876,12 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
     if (desc->type_count && !desc->types)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
                          desc->type_count);
+    if ((desc->parts & ~known) && (desc->parts | known) != UINT32_MAX) /* all of them: ~(1u << DIT_ROLE_VAE) */
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: parts has the bits 0x%x, which are of no part; 1u << role is the bit of a "
+                         "transformer (TRANSFORMER), text encoder (TEXT_1 to TEXT_3), autoencoder (VAE) or image "
+                         "encoder (IMAGE_ENCODER)",
+                         desc->parts & ~known);
     if (desc->weights_by_need && (desc->weight_budget || desc->release_text_encoders))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_model_desc: weights_by_need cannot be had together with weight_budget or "

@@ -450,6 +450,10 @@ static void test_parts(void) {
     size_t size = sizeof blob;
     dit_job *job;
     desc.source.path = MODEL;
+    desc.parts = texts | 1u << DIT_ROLE_SCHEDULER;
+    CHECK(refused(dit_model_load(shared, &desc, &encoder, &err), &err, "parts has the bits 0x400") && !encoder);
+    desc.parts = DIT_ROLE_TRANSFORMER; /* a role is no bit */
+    CHECK(refused(dit_model_load(shared, &desc, &encoder, &err), &err, "parts has the bits 0x1"));
     desc.parts = texts;
     CHECK_MESSAGE(dit_model_load(shared, &desc, &encoder, &err) == DIT_OK, "%s", err.message);
     desc.parts = ~texts;
