@@ -169,6 +169,7 @@ static void tell_picture(app *a, const char *path, uint32_t i) {
 static int save_picture(app *a, uint32_t i) {
     const bool out = to_stdout(&a->o);
     char path[PATH_SIZE] = "standard output", *text = parameters_text(a, i);
+    const char *told = a->o.no_metadata ? NULL : text;
     unsigned char *bytes = NULL;
     size_t size = 0;
     still_kind kind = STILL_PNG;
@@ -180,11 +181,11 @@ static int save_picture(app *a, uint32_t i) {
         return output_failed(a, a->o.output);
     }
     if (!out) kind = still_kind_of(path);
-    if (text) bytes = encode_still(kind, a->rgba, a->r.width, a->r.height, a->r.quality, text, &size);
+    if (text) bytes = encode_still(kind, a->rgba, a->r.width, a->r.height, a->r.quality, told, &size);
     if (!bytes && kind != STILL_PNG) {
         close_line(a);
         code = complain(EXIT_MEMORY, "%s: %s", path, no_still_memory);
-    } else if (!write_picture(a, out ? NULL : path, bytes, size, text)) {
+    } else if (!write_picture(a, out ? NULL : path, bytes, size, told)) {
         code = output_failed(a, path);
     } else {
         a->took.total = now() - a->started;
@@ -264,7 +265,8 @@ static int make_clip(app *a, uint32_t i) {
     picture_path(a->o.output, a->first_picture + i, true, path, sizeof path);
     if (!to_stdout(&a->o)) told = path;
     a->strip_frames = 0;
-    if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, text)) code = EXIT_OUTPUT;
+    if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, a->o.no_metadata ? NULL : text))
+        code = EXIT_OUTPUT;
     for (a->loop = 0; a->loop < a->r.loops && !code; a->loop++) {
         if (i || a->loop) {
             code = choose_prompt(a);

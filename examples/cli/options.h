@@ -32,8 +32,8 @@ typedef struct options {
         *conditioning_hash, *device_name, *made_by; /* these come from a PNG's text alone */
     const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
     unsigned lora_count;
-    bool resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices,
-        list_models, doctor, json, man, verbose, quiet, help, help_all, version;
+    bool resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, no_metadata,
+        list_devices, list_models, doctor, json, man, verbose, quiet, help, help_all, version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -144,6 +144,7 @@ static const option_entry option_table[] = {
     {"--latent-out", NULL, NULL, TEXT(latent_out), UNTOLD},
     {"--batch", NULL, "--from-file", TEXT(batch), UNTOLD},
     {"--grid", NULL, NULL, TEXT(grid), UNTOLD},
+    {"--no-metadata", NULL, "--disable-metadata|--disable-image-metadata", FLAG(no_metadata), UNTOLD},
     {"--json", NULL, NULL, FLAG(json), UNTOLD},
     {"--preview", NULL, NULL, TEXT(preview), UNTOLD},
     {"--preview-path", NULL, NULL, TEXT(preview_path), UNTOLD},
@@ -224,7 +225,7 @@ static const char help_text[] =
     "      --batch FILE            a prompt, or options as JSON, a line; - is a pipe\n"
     "      --preview [WHERE]       the picture so far: terminal (default) or FILE.png\n"
     "      --repeat-from FILE      make that picture again; further options change it\n"
-    "      --info [MODEL]          what it is, lacks, takes at -W -H; loads nothing\n"
+    "      --info [PATH]           what a model is and takes; a picture's parameters\n"
     "      --serve [HOST:]PORT     a page, and OpenAI's and A1111's API, over HTTP\n"
     "      --device NAME           index, part of a name, uuid:...\n"
     "      --list-devices, --list-models      show what there is\n"
@@ -240,6 +241,7 @@ static const char more_help_text[] =
     "      --quality N             of .jpg and .webp, 1 to 100 (default: 95); a .webp\n"
     "                              of 100 loses nothing\n"
     "      --grid FILE             all pictures of a run on one sheet, too\n"
+    "      --no-metadata           files without the text of their parameters\n"
     "      --json                  tell progress, files, times and errors as lines of\n"
     "                              JSON on standard output (stderr with -o -)\n"
     "      --preview kitty, iterm2, sixel or blocks   does not ask the terminal\n"
@@ -312,8 +314,8 @@ static const char rarest_help_text[] =
     "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w];\n"
     "                              of clips [B,C,frames,h,w], but CogVideoX takes\n"
     "                              noise [B,frames,C,h,w]\n"
-    "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
-    "                              3 and every op, and tensors over time\n"
+    "      --info-level N          of a model, which is not loaded: 1 weights, 2 and\n"
+    "                              memory at -W and -H (default), 3 and every op\n"
     "      --type NAME             i8r, i8r+rot or i4r+rot (int8 products), i4_group;\n"
     "                              transformer blocks only (default: as stored)\n"
     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"

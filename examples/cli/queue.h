@@ -263,7 +263,9 @@ static bool take_made(app *a, uint32_t i) {
     if (t->made_count == MOST_PICTURES) return true;
     p.seed = a->r.seed + i;
     p.text = parameters_text(a, i);
-    if (p.text) p.bytes = encode_still(t->kind, a->rgba, a->r.width, a->r.height, a->r.quality, p.text, &p.size);
+    if (p.text)
+        p.bytes = encode_still(t->kind, a->rgba, a->r.width, a->r.height, a->r.quality,
+                               a->o.no_metadata ? NULL : p.text, &p.size);
     if (!p.bytes) {
         free(p.text);
         return false;

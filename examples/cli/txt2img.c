@@ -329,9 +329,32 @@ static int stand_in(app *a) {
     return code ? code : scale_control(a);
 }
 
+/* Whether --info names a picture; *code: its parameters are shown, or why not. */
+static bool show_picture_info(const app *a, int *code) {
+    unsigned char begin[12] = "", *file = NULL;
+    const char *path = a->o.info, *why = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *from = *path && !why_not_readable(path) ? fopen(path, "rb") : NULL;
+    const bool known = from && fread(begin, 1, sizeof begin, from) == sizeof begin;
+    if (from) fclose(from);
+    if (!known || (memcmp(begin, "\x89PNG", 4) && memcmp(begin, "\xff\xd8\xff", 3) &&
+                   (memcmp(begin, "RIFF", 4) || memcmp(begin + 8, "WEBP", 4))))
+        return false;
+    file = read_file(path, &size);
+    if (file) text = find_picture_text(file, size, &why);
+    *code = text ? EXIT_GOOD : complain(EXIT_INPUT, "--info %s: %s", path, file ? why : told_reason(errno));
+    if (text) puts(text);
+    free(text);
+    free(file);
+    return true;
+}
+
 static int show_info(app *a) {
     dit_result result;
-    int level, code = check_info(a, &level);
+    int level, code;
+    if (show_picture_info(a, &code)) return code;
+    code = check_info(a, &level);
     if (!code) code = check_numbers(a);
     if (!code && a->r.count > 64) code = complain(EXIT_USAGE, "--batch-count %u: at most 64 with --info", a->r.count);
     if (!code) code = take_loras(&a->o, &a->loras);

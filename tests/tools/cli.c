@@ -598,8 +598,9 @@ static char *const of_pictures[] = {"--ref-image",
 static char *const pictureless[] = {"--list-devices", "--info",    "--info-level",    "--help",
                                     "--help-all",     "--version", "--encode-prompt", "--list-models",
                                     "--doctor",       "--man",     "--completion",    NULL};
-static char *const of_terminal[] = {"--batch", "--grid",    "--json", "--preview-path", "--preview-interval",
-                                    "--serve", "--quality", NULL}; /* tests/tools/terminal.c, server.c */
+static char *const of_terminal[] = {
+    "--batch",   "--grid",        "--json", "--preview-path", "--preview-interval", "--serve",
+    "--quality", "--no-metadata", NULL}; /* tests/tools/terminal.c, server.c */
 static char *const of_clips[] = {"--frames",
                                  "--fps",
                                  "--init-video",

@@ -610,6 +610,10 @@ static void test_clip(void) {
              in_work("cache"), program, in_work("clip/0003.png"), CLIPS, in_work("stderr"), in_work("clip.y4m"));
     CHECK(system(command) == 0);
     check_y4m(in_work("clip.y4m"), 4, "15:2", numbered);
+    o = RUN("--repeat-from", apng, "-m", CLIPS, "-q", "-o", again, "--no-metadata");
+    png = read_png(again);
+    CHECK_MESSAGE(o.code == 0 && png.sound && !*png.text && same_pixels(apng, again), "%d %s", o.code, png.text);
+    free(png.rgb);
     o = RUN(QUICK_CLIP, "--init-video", (char *)in_work("clip"), "-o", numbered);
     CHECK(one_line_saying(&o, 2, "the folder of --init-video"));
     o = RUN(QUICK_CLIP, "-i", (char *)in_work("clip/0002.png"), "-o", numbered);

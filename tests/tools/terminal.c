@@ -682,6 +682,9 @@ static void test_kinds(void) {
     static const char *const kinds[] = {"jpg", "webp"};
     CHECK(shell("$DIT -p 'grün ♥, a: \"b\"' -o - >piped.png && $DIT -p 'grün ♥, a: \"b\"' -o kind.png >told") == 0 &&
           same_files(in_work("piped.png"), in_work("kind.png")));
+    CHECK(shell("$DIT --info kind.png >text") == 0 && holds("text", "grün ♥, a: \"b\"\nSteps: "));
+    CHECK(shell("$DIT -p 'grün ♥, a: \"b\"' --no-metadata -o bare.png -q && ! grep -q Steps bare.png") == 0);
+    CHECK(shell("$DIT --info bare.png") == 3 && holds("said", "bare.png: no text with parameters is in it"));
     for (size_t i = 0; i < 2; i++) {
         const int code = shell("$DIT -p 'grün ♥, a: \"b\"' -o kind.%s >told", kinds[i]);
         if (code == 2 && holds("said", "was built without")) {
@@ -697,6 +700,10 @@ static void test_kinds(void) {
                 "$DIT --repeat-from kind.%s -o again.%s >told && cmp kind.%s again.%s && $DIT --repeat-from kind.%s -o "
                 "from.png -q && cmp from.png kind.png",
                 kinds[i], kinds[i], kinds[i], kinds[i], kinds[i]) == 0);
+        CHECK(shell("$DIT -p 'grün ♥, a: \"b\"' --no-metadata -o bare.%s -q && ! grep -q Steps bare.%s && "
+                    "! grep -q 'S.t.e.p.s' bare.%s && $DIT --info kind.%s >text && $DIT --info kind.png | cmp - text",
+                    kinds[i], kinds[i], kinds[i], kinds[i]) == 0);
+        CHECK(shell("$DIT --repeat-from bare.%s", kinds[i]) == 3 && holds("said", "no text with parameters is in it"));
         CHECK(
             shell(
                 "$DIT -p x --quality 30 -o low.%s >told && $DIT --repeat-from low.%s -o low2.%s -q && cmp low.%s low2.%s",
