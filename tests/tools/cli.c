@@ -222,8 +222,18 @@ static const refusal refusals[] = {
     {{"--size", "64x64"}, 2, "-W and -H are the width and the height"},
     {{"--lowvram"}, 2, "--weight-budget 4G take less device memory"},
     {{"--preview_intervall", "2"}, 2, "did you mean --preview-interval?"},
-    {{"--color"}, 2, "unknown option --color; --help-all lists all"},
-    {{"--generator", "2"}, 2, "unknown option --generator; --help-all lists all"},
+    {{"--color"}, 2, "--color is no option of dit: messages have no colours; leave it out"},
+    {{"--generator", "2"}, 2, "--seed is the number"},
+    {{"--circularx"}, 2, "pictures have edges"},
+    {{"--params-backend=disk"}, 2, "--weight-budget 4G take less device memory"},
+    {{"--auto-fit"}, 2, "--device-memory 6G is the most"},
+    {{"--image_guidance_scale", "1.5"}, 2, "--cfg-scale is the one scale"},
+    {{"--enable-sequential-cpu-offload"}, 2, "--offload-to-cpu, --vae-tiling and --weight-budget"},
+    {{"--pretrained_model_name_or_path", "x"}, 2, "--model is the file"},
+    {{"-M", "metadata"}, 2, "--info PICTURE tells its parameters"},
+    {{"--info", "models/strip.png"}, 3, "--info models/strip.png: no text with parameters is in it"},
+    {{"--disable-metadata", "-W", "33"}, 2, "--width '33'"},
+    {{"--disable-image-metadata", "-W", "33"}, 2, "--width '33'"},
     {{"--num-inference-steps", "0"}, 2, "--steps '0'"},
     {{"--true_cfg_scale", "0"}, 2, "--cfg-scale '0'"},
     {{"--sampler_name", "nonsense"}, 2, "--sampler 'nonsense'"},
@@ -613,6 +623,42 @@ static char *const of_clips[] = {"--frames",
                                  "--control-video",
                                  NULL}; /* cli_inputs.c: test_clip, test_conditioning, test_followed */
 
+/* All options of stable-diffusion.cpp's programs (August 2026): each is one here, or its advice says what is. */
+static void test_flags_of_sd_cpp(void) {
+    char names[] =
+        "ad-model ad-negative-prompt ad-prompt audio-vae auto-fit backend batch-count cache-mode cache-option canny "
+        "cfg-scale circular circularx circulary clip-on-cpu clip-skip clip_g clip_l clip_vision color control-image "
+        "control-net control-net-cpu control-strength control-video convert-name diffusion-conv-direct diffusion-fa "
+        "diffusion-model disable-auto-resize-ref-image disable-image-metadata eager-load embd-dir "
+        "embeddings-connectors end-img eta extra-ad-args extra-sample-args extra-tiling-args fa flow-shift "
+        "force-sdxl-vae-conv-scale fps guidance height help high-noise-cfg-scale high-noise-diffusion-model "
+        "high-noise-eta high-noise-guidance high-noise-img-cfg-scale high-noise-sampling-method "
+        "high-noise-skip-layer-end high-noise-skip-layer-start high-noise-skip-layers high-noise-slg-scale "
+        "high-noise-steps hires hires-denoising-strength hires-height hires-scale hires-sigmas hires-steps "
+        "hires-upscale-tile-size hires-upscaler hires-upscalers-dir hires-width image imat-in imat-out img-cfg-scale "
+        "increase-ref-index init-img ip-adapter ip-adapter-image ip-adapter-strength list-devices listen-ip "
+        "listen-port llm llm_vision lora-apply-mode lora-model-dir mask max-vram metadata-all metadata-brief "
+        "metadata-format metadata-raw mmap mode model model-args moe-boundary motion-module negative-prompt "
+        "negative-prompt-file offload-to-cpu output output-begin-idx params-backend photo-maker pm-id-embed-path "
+        "pm-id-images-dir pm-style-strength prediction preview preview-interval preview-noisy preview-path prompt "
+        "prompt-file pulid-id-embedding pulid-id-weight pulid-weights qwen-image-layers qwen2vl qwen2vl_vision "
+        "ref-audio ref-image ref-image-args ref-video ref-video-audio rng rpc-servers sampler-rng sampling-method "
+        "scheduler scm-mask scm-policy seed serve-html-path sigmas skip-layer-end skip-layer-start skip-layers "
+        "slg-scale split-mode steps stream-layers strength t5xxl tae taesd taesd-preview-only temporal-tiling "
+        "tensor-type-rules threads timestep-shift type uncond-diffusion-model upscale-model upscale-repeats "
+        "upscale-tile-size vace-strength vae vae-conv-direct vae-format vae-on-cpu vae-relative-tile-size "
+        "vae-tile-overlap vae-tile-size vae-tiling verbose version video-frames width";
+    for (char *name = strtok(names, " "); name; name = strtok(NULL, " ")) {
+        char flag[64];
+        bool known;
+        snprintf(flag, sizeof flag, "--%s", name);
+        known = find_option(flag) != NULL;
+        for (size_t k = 0; k < sizeof foreign_options / sizeof foreign_options[0]; k++)
+            known = known || matches_alias(foreign_options[k].names, flag);
+        CHECK_MESSAGE(known, "%s is an unknown option", flag);
+    }
+}
+
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
     char *const *const lists[] = {told_args, unchanging, split_args,  told_by_text, pictureless,
@@ -649,6 +695,7 @@ static void test_repeating(void) {
     size_t i, size = 0;
     unsigned char *bytes;
     check_all_options_known();
+    test_flags_of_sd_cpp();
     snprintf(start, sizeof start, "%s", in_work(START));
     snprintf(base, sizeof base, "%s", in_work("quick.png")); /* of test_picture */
     snprintf(other, sizeof other, "%s", in_work("other.png"));
