@@ -24,7 +24,11 @@ static void answer_error(exchange *e, bool openai, unsigned status, const char *
         json_text(&e->answer, "type", status < 500 ? "invalid_request_error" : "server_error");
         json_raw(&e->answer, ",\"param\":null,\"code\":null}");
     } else {
-        json_text(&e->answer, "error", status == 404 ? "Not Found" : status < 500 ? "Bad Request" : "Failure");
+        json_text(&e->answer, "error",
+                  status == 404   ? "Not Found"
+                  : status == 405 ? "Method Not Allowed"
+                  : status < 500  ? "Bad Request"
+                                  : "Failure");
         json_text(&e->answer, "detail", text);
     }
     json_raw(&e->answer, "}");

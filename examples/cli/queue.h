@@ -55,6 +55,7 @@ typedef struct ticket {
 /* A connection's request and answer. */
 typedef struct exchange {
     struct server *server;
+    struct MHD_Connection *connection;
     field body, fields[MOST_FIELDS]; /* of JSON; of a form */
     uint32_t field_count;
     struct MHD_PostProcessor *form;
@@ -62,7 +63,8 @@ typedef struct exchange {
     double begun;
     ticket *ticket; /* NULL: none */
     bool was_form, asleep;
-    unsigned status; /* of the answer; 0: there is none yet */
+    unsigned status;   /* of the answer; 0: there is none yet */
+    const char *allow; /* methods of the path, where the status is 405 */
     parameter_text answer;
 } exchange;
 

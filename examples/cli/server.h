@@ -16,7 +16,7 @@ static const unsigned char page[] = {
 /* ---- Answers over HTTP ---- */
 
 static enum MHD_Result send_bytes(struct MHD_Connection *connection, unsigned status, const char *type, void *bytes,
-                                  size_t size, enum MHD_ResponseMemoryMode mode) {
+                                  size_t size, enum MHD_ResponseMemoryMode mode, const char *allow) {
     struct MHD_Response *response = MHD_create_response_from_buffer(size, bytes, mode);
     enum MHD_Result sent;
     if (!response) return MHD_NO;
@@ -25,6 +25,7 @@ static enum MHD_Result send_bytes(struct MHD_Connection *connection, unsigned st
     MHD_add_response_header(response, "Cache-Control", "no-store");
     MHD_add_response_header(response, "Content-Security-Policy",
                             "default-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'");
+    if (allow) MHD_add_response_header(response, "Allow", allow);
     if (status == 429) MHD_add_response_header(response, "Retry-After", "5");
     if (status == 413) MHD_add_response_header(response, "Connection", "close");
     sent = MHD_queue_response(connection, status, response);
@@ -41,7 +42,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, exchange *
     }
     if (!answer.at) return MHD_NO;
     memset(&e->answer, 0, sizeof e->answer);
-    return send_bytes(connection, e->status, "application/json", answer.at, answer.length, MHD_RESPMEM_MUST_FREE);
+    return send_bytes(connection, e->status, "application/json", answer.at, answer.length, MHD_RESPMEM_MUST_FREE,
+                      e->allow);
 }
 
 /* ---- Who may ask: a page of another site must not, though it runs in a browser on this machine ---- */
@@ -137,71 +139,90 @@ static enum MHD_Result send_kept(struct MHD_Connection *connection, exchange *e,
         kind = p->kind;
     }
     pthread_mutex_unlock(&s->lock);
-    if (copy) return send_bytes(connection, 200, types[kind], copy, size, MHD_RESPMEM_MUST_FREE);
+    if (copy) return send_bytes(connection, 200, types[kind], copy, size, MHD_RESPMEM_MUST_FREE, NULL);
     answer_error(e, false, 404, "this picture is not kept; the newest %d are", MOST_PICTURES);
     return send_answer(connection, e);
 }
 
-/* Answers that take no time. False: the path is none of them. */
-static bool answer_get(struct MHD_Connection *connection, exchange *e, const char *path) {
-    const char *skip;
-    if (strcmp(path, "/v1/models") == 0)
-        answer_models(e);
-    else if (strcmp(path, "/sdapi/v1/progress") == 0) {
-        skip = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "skip_current_image");
-        answer_progress(e, !skip || strcmp(skip, "true") != 0);
-    } else if (strcmp(path, "/sdapi/v1/options") == 0)
-        answer_options(e);
-    else if (strcmp(path, "/sdapi/v1/sd-models") == 0)
-        answer_sd_models(e);
-    else if (strcmp(path, "/sdapi/v1/samplers") == 0)
-        answer_names(e, dit_sampler_name, true);
-    else if (strcmp(path, "/sdapi/v1/schedulers") == 0)
-        answer_names(e, dit_schedule_name, false);
-    else if (strcmp(path, "/pictures") == 0)
-        answer_gallery(e);
-    else
-        return false;
-    return true;
+static void get_progress(exchange *e) {
+    const char *skip = MHD_lookup_connection_value(e->connection, MHD_GET_ARGUMENT_KIND, "skip_current_image");
+    answer_progress(e, !skip || strcmp(skip, "true") != 0);
 }
 
-static enum MHD_Result answer_post(struct MHD_Connection *connection, exchange *e, const char *path) {
-    const bool openai = strncmp(path, "/v1/", 4) == 0;
-    bool good = false;
-    if (strcmp(path, "/v1/images/generations") == 0)
-        good = take_generations(e);
-    else if (strcmp(path, "/v1/images/edits") == 0)
-        good = e->was_form ? take_edits(e)
-                           : (answer_error(e, true, 400, "the body must be a form: multipart/form-data"), false);
-    else if (strcmp(path, "/sdapi/v1/txt2img") == 0)
-        good = take_txt2img(e, false);
-    else if (strcmp(path, "/sdapi/v1/img2img") == 0)
-        good = take_txt2img(e, true);
-    else if (strcmp(path, "/sdapi/v1/options") == 0)
-        change_options(e);
-    else if (strcmp(path, "/sdapi/v1/interrupt") == 0) {
-        pthread_mutex_lock(&e->server->lock);
-        e->server->interrupt = e->server->running != NULL;
-        pthread_mutex_unlock(&e->server->lock);
-        json_raw(&e->answer, "{}");
-    } else
-        answer_error(e, openai, 404, "there is nothing at %s", path);
-    return good ? enqueue(connection, e) : send_answer(connection, e);
+static void get_samplers(exchange *e) { answer_names(e, dit_sampler_name, true); }
+static void get_schedulers(exchange *e) { answer_names(e, dit_schedule_name, false); }
+static bool post_txt2img(exchange *e) { return take_txt2img(e, false); }
+static bool post_img2img(exchange *e) { return take_txt2img(e, true); }
+
+static bool post_edits(exchange *e) {
+    if (e->was_form) return take_edits(e);
+    answer_error(e, true, 400, "the body must be a form: multipart/form-data");
+    return false;
 }
 
-static enum MHD_Result route(struct MHD_Connection *connection, exchange *e, const char *method, const char *path) {
-    const bool openai = strncmp(path, "/v1/", 4) == 0;
-    if (!is_get(method) && strcmp(method, "POST") != 0) {
-        answer_error(e, openai, 405, "%s is not understood; GET and POST are", method);
-        return send_answer(connection, e);
+static bool post_options(exchange *e) {
+    change_options(e);
+    return false;
+}
+
+static bool post_interrupt(exchange *e) {
+    pthread_mutex_lock(&e->server->lock);
+    e->server->interrupt = e->server->running != NULL;
+    pthread_mutex_unlock(&e->server->lock);
+    json_raw(&e->answer, "{}");
+    return false;
+}
+
+/* All paths but those of the page and its pictures. */
+static const struct {
+    const char *path;
+    void (*get)(exchange *e);
+    bool (*post)(exchange *e); /* true: a ticket goes into the queue; false: the answer is there */
+} paths[] = {
+    {"/v1/models", answer_models, NULL},
+    {"/v1/images/generations", NULL, take_generations},
+    {"/v1/images/edits", NULL, post_edits},
+    {"/sdapi/v1/txt2img", NULL, post_txt2img},
+    {"/sdapi/v1/img2img", NULL, post_img2img},
+    {"/sdapi/v1/progress", get_progress, NULL},
+    {"/sdapi/v1/interrupt", NULL, post_interrupt},
+    {"/sdapi/v1/options", answer_options, post_options},
+    {"/sdapi/v1/sd-models", answer_sd_models, NULL},
+    {"/sdapi/v1/samplers", get_samplers, NULL},
+    {"/sdapi/v1/schedulers", get_schedulers, NULL},
+    {"/pictures", answer_gallery, NULL},
+};
+enum { PATHS = sizeof paths / sizeof paths[0] };
+
+static enum MHD_Result refuse_method(exchange *e, const char *allow, const char *method, const char *path) {
+    e->allow = allow;
+    answer_error(e, strncmp(path, "/v1/", 4) == 0, 405, "%s is not understood at %s; %s is", method, path, allow);
+    return send_answer(e->connection, e);
+}
+
+static enum MHD_Result route(exchange *e, const char *method, const char *path) {
+    const bool gets = is_get(method), posts = strcmp(method, "POST") == 0, kept = strncmp(path, "/pictures/", 10) == 0;
+    size_t i = 0;
+    if (strcmp(path, "/") == 0 || kept) {
+        if (!gets) return refuse_method(e, "GET, HEAD", method, path);
+        if (kept) return send_kept(e->connection, e, path + 10);
+        return send_bytes(e->connection, 200, "text/html; charset=utf-8", (void *)(uintptr_t)page, sizeof page,
+                          MHD_RESPMEM_PERSISTENT, NULL);
     }
-    if (!is_get(method)) return answer_post(connection, e, path);
-    if (strcmp(path, "/") == 0)
-        return send_bytes(connection, 200, "text/html; charset=utf-8", (void *)(uintptr_t)page, sizeof page,
-                          MHD_RESPMEM_PERSISTENT);
-    if (strncmp(path, "/pictures/", 10) == 0) return send_kept(connection, e, path + 10);
-    if (!answer_get(connection, e, path)) answer_error(e, openai, 404, "there is nothing at %s", path);
-    return send_answer(connection, e);
+    while (i < PATHS && strcmp(paths[i].path, path) != 0) i++;
+    if (i == PATHS) {
+        answer_error(e, strncmp(path, "/v1/", 4) == 0, 404,
+                     "there is nothing at %s; / is a page, /v1/images/ has OpenAI's API and /sdapi/v1/ A1111's", path);
+        return send_answer(e->connection, e);
+    }
+    if (gets && paths[i].get) {
+        paths[i].get(e);
+    } else if (posts && paths[i].post) {
+        if (paths[i].post(e)) return enqueue(e->connection, e);
+    } else {
+        return refuse_method(e, !paths[i].get ? "POST" : paths[i].post ? "GET, HEAD, POST" : "GET, HEAD", method, path);
+    }
+    return send_answer(e->connection, e);
 }
 
 /* ---- Connections ---- */
@@ -211,6 +232,7 @@ static exchange *begin_exchange(server *s, struct MHD_Connection *connection, co
     exchange *e = (exchange *)calloc(1, sizeof *e);
     if (!e) return NULL;
     e->server = s;
+    e->connection = connection;
     e->begun = now();
     if (!is_get(method) && type && strncasecmp(type, "multipart/form-data", 19) == 0)
         e->form = MHD_create_post_processor(connection, 65536, take_field, e);
@@ -255,7 +277,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         e->form = NULL;
         e->was_form = true;
     }
-    return route(connection, e, method, path);
+    return route(e, method, path);
 }
 
 static void on_end(void *user, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode why) {

@@ -499,6 +499,16 @@ static void test_malformed(const served *s) {
                                       "chunked\r\n\r\nzz\r\n",
                                       "\x16\x03\x01\x02",
                                       "GET /%ff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"};
+    static const struct {
+        const char *method, *path, *allow;
+    } methods[] = {{"DELETE", "/", "GET, HEAD"},
+                   {"POST", "/", "GET, HEAD"},
+                   {"POST", "/pictures/1", "GET, HEAD"},
+                   {"POST", "/v1/models", "GET, HEAD"},
+                   {"GET", "/v1/images/generations", "POST"},
+                   {"HEAD", "/v1/images/edits", "POST"},
+                   {"GET", "/sdapi/v1/txt2img", "POST"},
+                   {"PUT", "/sdapi/v1/options", "GET, HEAD, POST"}};
     char *deep = malloc(1000001);
     size_t i;
     for (i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
@@ -524,7 +534,15 @@ static void test_malformed(const served *s) {
     }
     CHECK(says(get(s, "/nothing"), 404, "nothing at /nothing"));
     CHECK(says(post(s, "/v1/nothing", "{}"), 404, "\"error\":{\"message\""));
-    CHECK(says(hear(request(s, "DELETE", "/", "", "", 0)), 405, "DELETE is not understood"));
+    for (i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        reply r = hear(request(s, methods[i].method, methods[i].path, "", "", 0));
+        char allow[64];
+        snprintf(allow, sizeof allow, "\r\nAllow: %s\r\n", methods[i].allow);
+        CHECK_MESSAGE(r.status == 405 && strstr(r.text, allow), "%s %s: %.300s", methods[i].method, methods[i].path,
+                      r.text);
+        CHECK(strcmp(methods[i].method, "HEAD") == 0 || strstr(r.body, " is not understood at /"));
+        free(r.text);
+    }
     CHECK(says(hear(request(s, "GET", "/", "Origin: http://evil.example\r\n", "", 0)), 403, "another site"));
     CHECK(says(get(s, "/"), 200, "<title>dit</title>"));
 }
