@@ -87,6 +87,83 @@ static bool take_base64(exchange *e, const char *name, const char *text, size_t 
     return false;
 }
 
+/* Names for the references that a ticket has. */
+static bool list_references(exchange *e) {
+    ticket *t = e->ticket;
+    char names[16 * MOST_REFERENCES] = "";
+    uint32_t i;
+    for (i = 0; i < t->reference_count; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%simage %u", i ? "|" : "", i + 1);
+    if (!i || set_text(t, &t->o.references, names)) return true;
+    answer_error(e, t->openai, 507, "out of memory");
+    return false;
+}
+
+/* A list of pictures that the picture is made after. */
+static bool take_references(exchange *e, const json_t *from, const char *name) {
+    const json_t *list = json_object_get(from, name), *one;
+    ticket *t = e->ticket;
+    size_t i;
+    if (!list || json_is_null(list)) return true;
+    json_array_foreach(list, i, one) {
+        if (!json_is_string(one)) break;
+        if (t->reference_count == MOST_REFERENCES)
+            return answer_error(e, t->openai, 400, "%s: more than %d pictures", name, MOST_REFERENCES), false;
+        if (!take_base64(e, name, json_string_value(one), json_string_length(one),
+                         &t->references[t->reference_count++]))
+            return false;
+    }
+    if (json_is_array(list) && i == json_array_size(list)) return list_references(e);
+    return answer_error(e, t->openai, 400, "%s must be a list of pictures in base64", name), false;
+}
+
+/* stable-diffusion.cpp's list of LoRAs, which are files of --lora-dir, becomes tags of the prompt. */
+static bool take_lora_list(exchange *e, const json_t *from) {
+    const json_t *list = json_object_get(from, "lora"), *one;
+    ticket *t = e->ticket;
+    parameter_text prompt = {0};
+    size_t i;
+    bool good = true;
+    if (!list || json_is_null(list)) return true;
+    json_raw(&prompt, t->o.prompt ? t->o.prompt : "");
+    json_array_foreach(list, i, one) {
+        const json_t *weight = json_object_get(one, "multiplier");
+        const char *path = json_string_value(json_object_get(one, "path"));
+        char tag[512], number[32];
+        shortest_number(weight ? (float)json_number_value(weight) : 1, number, sizeof number);
+        if (!path || strpbrk(path, "<>:") ||
+            snprintf(tag, sizeof tag, " <lora:%s%s:%s>",
+                     json_is_true(json_object_get(one, "is_high_noise")) ? "|high_noise|" : "", path,
+                     number) >= (int)sizeof tag)
+            break;
+        json_raw(&prompt, tag);
+    }
+    if (!json_is_array(list) || i < json_array_size(list)) {
+        answer_error(
+            e, t->openai, 400,
+            "lora must be a list such as [{\"path\": \"NAME\", \"multiplier\": 0.8}], whose names are files in --lora-dir");
+        good = false;
+    } else if (!prompt.at || !set_text(t, &t->o.prompt, prompt.at)) {
+        answer_error(e, t->openai, 507, "out of memory");
+        good = false;
+    }
+    free(prompt.at);
+    return good;
+}
+
+/* Layers of CLIP as A1111 and stable-diffusion.cpp count them: 2 leaves out one; 1, 0 and -1 are nobody's wish. */
+static bool take_clip_layers(exchange *e, const json_t *from, const char *name) {
+    const json_t *value = json_object_get(from, name);
+    const json_int_t layers = json_integer_value(value);
+    char number[24];
+    if (!value || json_is_null(value) || (json_is_integer(value) && layers <= 1)) return true;
+    if (!json_is_integer(value))
+        return answer_error(e, e->ticket->openai, 400, "%s must be a whole number", name), false;
+    snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, layers);
+    if (set_text(e->ticket, &e->ticket->o.clip_skip, number)) return true;
+    return answer_error(e, e->ticket->openai, 507, "out of memory"), false;
+}
+
 /* Members that would change the picture, and are not understood; answer_error names one that is wanted. */
 typedef struct refused_member {
     const char *name, *value, *why; /* value NULL: whatever is neither false nor 0 nor empty */
@@ -233,21 +310,17 @@ static bool take_generations(exchange *e) {
 /* One image begins the picture, or is repainted where the mask says; the picture is made after several. */
 static bool take_edited(exchange *e) {
     ticket *t = e->ticket;
-    char names[16 * MOST_REFERENCES] = "";
-    uint32_t i;
-    if (t->image_count == 1) {
-        t->o.init_image = "image";
-        t->o.mask = t->mask.size ? "mask" : NULL;
-        t->o.strength = t->mask.size ? "1" : "0.75";
-        return true;
+    if (t->reference_count > 1) {
+        if (!t->mask.size) return list_references(e);
+        return answer_error(e, true, 400, "mask is about one image, and there are %u", t->reference_count), false;
     }
-    if (t->mask.size)
-        return answer_error(e, true, 400, "mask is about one image, and there are %u", t->image_count), false;
-    for (i = 0; i < t->image_count; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%simage %u", i ? "|" : "", i + 1);
-    if (set_text(t, &t->o.references, names)) return true;
-    answer_error(e, true, 507, "out of memory");
-    return false;
+    t->start = t->references[0];
+    memset(&t->references[0], 0, sizeof t->references[0]);
+    t->reference_count = 0;
+    t->o.init_image = "image";
+    t->o.mask = t->mask.size ? "mask" : NULL;
+    t->o.strength = t->mask.size ? "1" : "0.75";
+    return true;
 }
 
 /* A form with pictures, a mask, and texts. */
@@ -263,10 +336,10 @@ static bool take_edits(exchange *e) {
         json_t *value;
         if (!f->bytes) continue;
         if (strcmp(f->name, "image") == 0 || strcmp(f->name, "image[]") == 0) {
-            if (e->ticket->image_count == MOST_REFERENCES)
+            if (e->ticket->reference_count == MOST_REFERENCES)
                 answer_error(e, true, 400, "more than %d images", MOST_REFERENCES), good = false;
             else
-                e->ticket->images[e->ticket->image_count++] = *f, memset(f, 0, sizeof *f);
+                e->ticket->references[e->ticket->reference_count++] = *f, memset(f, 0, sizeof *f);
             continue;
         }
         if (strcmp(f->name, "mask") == 0) {
@@ -289,7 +362,7 @@ static bool take_edits(exchange *e) {
         if (json_object_set_new(object, f->name, value) != 0)
             answer_error(e, true, 400, "%s is no text in UTF-8", f->name), good = false;
     }
-    if (good && !e->ticket->image_count)
+    if (good && !e->ticket->reference_count)
         answer_error(e, true, 400, "image is missing: a PNG or JPEG to edit"), good = false;
     good = good && take_edited(e) && take_openai(e, object);
     json_decref(object);
@@ -368,6 +441,8 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
         !take_member(e, from, "sampler_name", &t->o.sampler, false) ||
         !take_member(e, from, "scheduler", &scheduler, false) ||
         !take_member(e, settings, "sd_model_checkpoint", &model, false) ||
+        !take_clip_layers(e, settings, "CLIP_stop_at_last_layers") || !take_clip_layers(e, from, "clip_skip") ||
+        !take_lora_list(e, from) || !take_references(e, from, "extra_images") ||
         !take_small(e, from, "batch_size", MOST_PICTURES, &size) ||
         !take_small(e, from, "n_iter", MOST_PICTURES, &runs))
         return false;
@@ -380,9 +455,8 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
     if (begins) {
         if (!json_is_string(first))
             return answer_error(e, false, 400, "init_images must hold a picture in base64"), false;
-        if (!take_base64(e, "init_images", json_string_value(first), json_string_length(first), &t->images[0]))
+        if (!take_base64(e, "init_images", json_string_value(first), json_string_length(first), &t->start))
             return false;
-        t->image_count = 1;
         t->o.init_image = "init_images";
         t->o.strength = "0.75";
         if (!take_member(e, from, "denoising_strength", &t->o.strength, true)) return false;
@@ -524,6 +598,35 @@ static void answer_sd_models(exchange *e) {
     }
     json_raw(out, "]");
 }
+
+static void add_lora_name(const char *path, void *user) {
+    parameter_text *out = (parameter_text *)user;
+    const char *name = base_name(path), *dot = strrchr(name, '.');
+    char stem[256];
+    if (!dot || (strcmp(dot, ".safetensors") != 0 && strcmp(dot, ".gguf") != 0)) return;
+    snprintf(stem, sizeof stem, "%.*s", (int)(dot - name), name);
+    json_raw(out, out->length > 1 ? ",{" : "{");
+    json_text(out, "name", stem);
+    json_text(out, "alias", stem);
+    json_text(out, "path", name);
+    json_raw(out, ",\"metadata\":{}}");
+}
+
+/* Files of --lora-dir, which tags <lora:NAME:0.8> name. */
+static void answer_loras(exchange *e) {
+    const char *folder = e->server->usual.lora_dir;
+    json_raw(&e->answer, "[");
+    if (folder) each_entry(folder, add_lora_name, &e->answer);
+    json_raw(&e->answer, "]");
+}
+
+static void answer_upscalers(exchange *e) {
+    json_raw(&e->answer,
+             "[{\"name\":\"None\",\"model_name\":null,\"model_path\":null,\"model_url\":null,\"scale\":1}]");
+}
+
+/* Lists of A1111's that are empty here. */
+static void answer_none(exchange *e) { json_raw(&e->answer, "[]"); }
 
 static void answer_names(exchange *e, const char *(*name_at)(uint32_t), bool samplers) {
     parameter_text *out = &e->answer;

@@ -41,8 +41,8 @@ typedef struct ticket {
     options o;
     char *texts[48]; /* that o points to; freed with free */
     uint32_t text_count;
-    field images[MOST_REFERENCES], mask; /* files of pictures: one begins the picture, several are references of it */
-    uint32_t image_count;
+    field start, mask, references[MOST_REFERENCES]; /* files of pictures; start begins the picture */
+    uint32_t reference_count;
     bool mask_inverted; /* A1111's: what is black or transparent is repainted */
     bool previews, as_url, openai;
     still_kind kind;
@@ -123,7 +123,8 @@ static void free_ticket(ticket *t) {
     if (!t) return;
     for (i = 0; i < t->text_count; i++) free(t->texts[i]);
     for (i = 0; i < t->made_count; i++) free(t->made[i].bytes), free(t->made[i].text);
-    for (i = 0; i < MOST_REFERENCES; i++) free_field(&t->images[i]);
+    for (i = 0; i < MOST_REFERENCES; i++) free_field(&t->references[i]);
+    free_field(&t->start);
     free_field(&t->mask);
     free(t);
 }
@@ -312,10 +313,13 @@ static int make_ticket(server *s, ticket *t) {
     uint32_t i;
     int code;
     if (!why && a->handed[1].rgba) why = whiten_mask(t, &a->handed[1]);
-    for (i = 0; i < t->image_count && !why; i++) {
-        picture *to = t->image_count == 1 ? &a->handed[0] : &a->handed[2 + i];
-        why = decode_field(&t->images[i], to);
-        snprintf(what, sizeof what, t->image_count == 1 ? "the picture to begin with" : "image %u", i + 1);
+    if (!why) {
+        why = decode_field(&t->start, &a->handed[0]);
+        snprintf(what, sizeof what, "the picture to begin with");
+    }
+    for (i = 0; i < t->reference_count && !why; i++) {
+        why = decode_field(&t->references[i], &a->handed[2 + i]);
+        snprintf(what, sizeof what, "image %u", i + 1);
     }
     a->o = t->o;
     a->follow.watch = watch_ticket;

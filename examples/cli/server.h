@@ -190,6 +190,11 @@ static const struct {
     {"/sdapi/v1/sd-models", answer_sd_models, NULL},
     {"/sdapi/v1/samplers", get_samplers, NULL},
     {"/sdapi/v1/schedulers", get_schedulers, NULL},
+    {"/sdapi/v1/loras", answer_loras, NULL},
+    {"/sdapi/v1/upscalers", answer_upscalers, NULL},
+    {"/sdapi/v1/latent-upscale-modes", answer_none, NULL},
+    {"/sdapi/v1/sd-vae", answer_none, NULL},
+    {"/sdapi/v1/prompt-styles", answer_none, NULL},
     {"/pictures", answer_gallery, NULL},
 };
 enum { PATHS = sizeof paths / sizeof paths[0] };

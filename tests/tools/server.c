@@ -51,10 +51,12 @@ typedef struct served {
 /* Starts program and waits until it says where it listens; port 0: it did not. */
 static served start(const char *program) {
     served s = {0, 0};
-    char *args[] = {"dit", "-m", MODEL, "--steps", "2", "-W", "32", "-H", "32", "--serve", "0", NULL}, log[400] = "",
-         *at;
+    char loras[400], *args[] = {"dit", "-m", MODEL,     "--steps", "2",          "-W",  "32",
+                                "-H",  "32", "--serve", "0",       "--lora-dir", loras, NULL},
+                     log[400] = "", *at;
     const double begin = seconds();
     remove(in_work("log"));
+    snprintf(loras, sizeof loras, "%s", in_work("loras"));
     s.pid = fork();
     if (s.pid == 0) {
         const int file = open(in_work("log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -474,6 +476,47 @@ static void test_a1111(const served *s) {
     CHECK(says(post(s, "/sdapi/v1/interrupt", "{}"), 200, "{}"));
 }
 
+/* Members of stable-diffusion.cpp's and SillyTavern's requests to A1111's API. */
+static void test_a1111_further(const served *s) {
+    static const char *const wrong[] = {"{}", "[7]", "[{\"path\":7}]", "[{\"path\":\"a>b\"}]", "\"style\""};
+    char json[60000], *p = json;
+    reply r;
+    CHECK(shell("$DIT -p 'a red fox <lora:style:0.8>' --lora-dir $WORK/loras -s 7 -o $WORK/style.png -q") == 0);
+    r = post(
+        s, "/sdapi/v1/txt2img",
+        "{\"prompt\":\"a red fox\",\"seed\":7,\"clip_skip\":1,\"override_settings\":{\"CLIP_stop_at_last_layers\":1},"
+        "\"lora\":[{\"path\":\"style.safetensors\",\"multiplier\":0.8,\"is_high_noise\":false}]}");
+    CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"images\":[\"", "style.png"), "%d %.200s", r.status, r.body);
+    free(r.text);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(json, sizeof json, "{\"prompt\":\"x\",\"lora\":%s}", wrong[i]);
+        CHECK(says(post(s, "/sdapi/v1/txt2img", json), 400, "lora must be a list such as"));
+    }
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"lora\":[{\"path\":\"../style\"}]}"), 400,
+               "without a folder"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"clip_skip\":2}"), 400,
+               "--clip-skip: this model uses no layers"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"clip_skip\":\"two\"}"), 400,
+               "clip_skip must be a whole number"));
+    p += sprintf(p, "{\"prompt\":\"in snow\",\"seed\":7,\"width\":64,\"height\":64,\"override_settings\":{"
+                    "\"sd_model_checkpoint\":\"klein\"},\"extra_images\":[\"");
+    p = add_base64(p, "large.png");
+    p = add_base64(p + sprintf(p, "\",\""), "hare.png");
+    sprintf(p, "\"]}");
+    r = post(s, "/sdapi/v1/txt2img", json);
+    CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"images\":[\"", "collage.png"), "%d %.200s", r.status,
+                  r.body);
+    free(r.text);
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"extra_images\":\"aGFsbG8=\"}"), 400,
+               "extra_images must be a list"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"extra_images\":[\"aGFsbG8=\"]}"), 400,
+               "image 1: this is no PNG"));
+    CHECK(says(get(s, "/sdapi/v1/loras"), 200,
+               "[{\"name\":\"style\",\"alias\":\"style\",\"path\":\"style.safetensors\",\"metadata\":{}}]"));
+    CHECK(says(get(s, "/sdapi/v1/upscalers"), 200, "[{\"name\":\"None\","));
+    CHECK(says(get(s, "/sdapi/v1/latent-upscale-modes"), 200, "[]"));
+}
+
 /* ---- Requests that are malformed, large, slow or foreign ---- */
 
 static void test_malformed(const served *s) {
@@ -870,7 +913,8 @@ int main(int argc, char **argv) {
     served s;
     signal(SIGPIPE, SIG_IGN);
     if (!getcwd(here, sizeof here) || !make_work("server")) return 1;
-    if (shell("mkdir -p $WORK/models $WORK/hub/models--fox--small/snapshots && cd tests/fixtures && "
+    if (shell("mkdir -p $WORK/models $WORK/loras $WORK/hub/models--fox--small/snapshots && cd tests/fixtures && "
+              "ln -s $PWD/lora_pixart_sigma/lora $WORK/loras/style.safetensors && "
               "ln -s $PWD/pipe_latte $WORK/models/latte && ln -s $PWD/pipe_flux2_klein $WORK/models/klein && "
               "ln -s $PWD/pipe_dit $WORK/hub/models--fox--small/snapshots/1a2b") != 0)
         return 1;
@@ -899,6 +943,7 @@ int main(int argc, char **argv) {
     test_openai(&s);
     test_a1111(&s);
     test_collage(&s);
+    test_a1111_further(&s);
     if (!strstr("browser client crowd", only) || !*only) {
         test_malformed(&s);
         test_forms(&s);
