@@ -197,14 +197,19 @@ static const found_model *find_model(const server *s, const char *name) {
     return NULL;
 }
 
-/* OpenAI's own names stand for the loaded model, because clients cannot do without one. */
+/* OpenAI's own names and that of stable-diffusion.cpp's server stand for the loaded model, because clients cannot do
+   without one. */
 static bool take_model(exchange *e, const char *name) {
+    static const char *const others[] = {"dall-e", "gpt-image", "chatgpt-image", "sd-cpp-local"};
     const found_model *m = name ? find_model(e->server, name) : NULL;
+    size_t i;
     if (m) {
         e->ticket->o.model = m->path;
         return true;
     }
-    if (!name || !*name || strncmp(name, "dall-e", 6) == 0 || strncmp(name, "gpt-image", 9) == 0) return true;
+    for (i = 0; name && i < sizeof others / sizeof others[0]; i++)
+        if (strncmp(name, others[i], strlen(others[i])) == 0) return true;
+    if (!name || !*name) return true;
     answer_error(e, e->ticket->openai, 404, "there is no model '%s'; %s lists them", name,
                  e->ticket->openai ? "/v1/models" : "/sdapi/v1/sd-models");
     return false;
@@ -369,6 +374,10 @@ static bool take_edits(exchange *e) {
     return good;
 }
 
+static const char *format_name(still_kind kind) {
+    return kind == STILL_PNG ? "png" : kind == STILL_JPEG ? "jpeg" : "webp";
+}
+
 static void answer_openai(exchange *e, const char *host) {
     const ticket *t = e->ticket;
     parameter_text *out = &e->answer;
@@ -376,7 +385,7 @@ static void answer_openai(exchange *e, const char *host) {
     uint32_t i;
     json_raw(out, "{");
     json_count(out, "created", (uint64_t)time(NULL));
-    json_text(out, "output_format", still_endings[t->kind == STILL_PNG ? 0 : t->kind == STILL_JPEG ? 2 : 3].ending + 1);
+    json_text(out, "output_format", format_name(t->kind));
     json_raw(out, ",\"data\":[");
     for (i = 0; i < t->made_count; i++) {
         json_raw(out, i ? ",{" : "{");
@@ -545,17 +554,24 @@ static void answer_progress(exchange *e, bool with_picture) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The model as the lists name it: the folder of a download's snapshot is called after its revision. */
-static void answer_options(exchange *e) {
+/* The model of requests that name none, and its name as the lists have it: the folder of a download's snapshot is
+   called after its revision. NULL: it is in none of them. */
+static const found_model *usual_model(exchange *e, char stem[256]) {
     const catalogue *models = &e->server->models;
-    char stem[256], path[PATH_SIZE] = "";
+    char path[PATH_SIZE] = "";
     uint32_t i;
     pthread_mutex_lock(&e->server->lock);
     if (e->server->usual.model) snprintf(path, sizeof path, "%s", e->server->usual.model);
     pthread_mutex_unlock(&e->server->lock);
     if (!*path) find_bundled("emoji-q8_0.gguf", path);
     for (i = 0; i < models->count && strcmp(models->models[i].path, path) != 0;) i++;
-    model_name(i < models->count ? models->models[i].name : path, stem, sizeof stem);
+    model_name(i < models->count ? models->models[i].name : path, stem, 256);
+    return i < models->count ? &models->models[i] : NULL;
+}
+
+static void answer_options(exchange *e) {
+    char stem[256];
+    usual_model(e, stem);
     json_raw(&e->answer, "{");
     json_text(&e->answer, "sd_model_checkpoint", stem);
     json_text(&e->answer, "samples_format", "png");
@@ -605,7 +621,7 @@ static void add_lora_name(const char *path, void *user) {
     char stem[256];
     if (!dot || (strcmp(dot, ".safetensors") != 0 && strcmp(dot, ".gguf") != 0)) return;
     snprintf(stem, sizeof stem, "%.*s", (int)(dot - name), name);
-    json_raw(out, out->length > 1 ? ",{" : "{");
+    json_raw(out, out->length && out->at[out->length - 1] == '}' ? ",{" : "{");
     json_text(out, "name", stem);
     json_text(out, "alias", stem);
     json_text(out, "path", name);
@@ -613,12 +629,13 @@ static void add_lora_name(const char *path, void *user) {
 }
 
 /* Files of --lora-dir, which tags <lora:NAME:0.8> name. */
-static void answer_loras(exchange *e) {
-    const char *folder = e->server->usual.lora_dir;
-    json_raw(&e->answer, "[");
-    if (folder) each_entry(folder, add_lora_name, &e->answer);
-    json_raw(&e->answer, "]");
+static void tell_lora_names(parameter_text *out, const char *folder) {
+    json_raw(out, "[");
+    if (folder) each_entry(folder, add_lora_name, out);
+    json_raw(out, "]");
 }
+
+static void answer_loras(exchange *e) { tell_lora_names(&e->answer, e->server->usual.lora_dir); }
 
 static void answer_upscalers(exchange *e) {
     json_raw(&e->answer,

@@ -12,6 +12,7 @@ enum {
     MOST_BODIES = 256 << 20, /* bytes of all requests that are there at a time */
     MOST_WAITING = 32,       /* requests in the queue; further ones are told to come later */
     MOST_CONNECTIONS = 256,
+    MOST_JOBS = 64,     /* of stable-diffusion.cpp's API that are kept: more than wait */
     MOST_FIELDS = 64,   /* of a form */
     MOST_PICTURES = 64, /* of a request, and of the gallery */
     IDLE_SECONDS = 30,  /* without a byte from the client */
@@ -32,7 +33,9 @@ typedef struct made_picture {
     uint64_t seed;
 } made_picture;
 
-/* A request for pictures, in the queue or being made. */
+typedef enum job_state { JOB_QUEUED, JOB_GENERATING, JOB_COMPLETED, JOB_FAILED, JOB_CANCELLED } job_state;
+
+/* A request for pictures, in the queue or being made; a job also when it is over. */
 typedef struct ticket {
     struct ticket *next;
     struct exchange *exchange;
@@ -50,6 +53,11 @@ typedef struct ticket {
     made_picture made[MOST_PICTURES];
     uint32_t made_count;
     bool interrupted; /* by a request of somebody, not by its own client */
+    uint64_t job;     /* number of a job, which no connection waits for; 0: it is none. Its other members, under the
+                         server's lock: */
+    job_state state;
+    time_t created, started, completed; /* 0: not yet */
+    char why[512];                      /* it failed */
 } ticket;
 
 /* A connection's request and answer. */
@@ -95,6 +103,8 @@ typedef struct server {
     size_t preview_size;
     kept_picture gallery[MOST_PICTURES];
     uint64_t kept; /* pictures that ever were in the gallery */
+    ticket *jobs[MOST_JOBS];
+    uint64_t job_count; /* jobs that ever were */
 } server;
 
 /* ---- Memory ---- */
@@ -163,12 +173,21 @@ static void wake(ticket *t) {
     MHD_resume_connection(t->connection);
 }
 
+/* The lock is held. */
+static void append_ticket(server *s, ticket *t) {
+    t->next = NULL;
+    *s->last = t;
+    s->last = &t->next;
+    s->waiting++;
+    pthread_cond_signal(&s->work);
+}
+
 /* Requests whose clients have gone leave the queue. The lock is held. */
 static void forget_gone(server *s) {
     ticket **link = &s->first;
     while (*link) {
         ticket *t = *link;
-        if (!client_left(t->socket)) {
+        if (t->job || !client_left(t->socket)) {
             link = &t->next;
             continue;
         }
@@ -199,6 +218,8 @@ static ticket *next_ticket(server *s) {
         if (!s->first) s->last = &s->first;
         s->waiting--;
         s->running = t;
+        t->state = JOB_GENERATING;
+        t->started = time(NULL);
         s->interrupt = false;
         memset(&s->status, 0, sizeof s->status);
         s->begun = now();
@@ -217,7 +238,7 @@ static bool watch_ticket(app *a, const dit_status *status) {
     pthread_mutex_lock(&s->lock);
     if (status) s->status = *status;
     if (s->interrupt) s->running->interrupted = true;
-    go_on = !s->interrupt && !client_left(s->running->socket);
+    go_on = !s->interrupt && (s->running->job || !client_left(s->running->socket));
     forget_gone(s);
     pthread_mutex_unlock(&s->lock);
     return go_on;

@@ -5,6 +5,7 @@
 #define SERVER_H
 #if defined(DIT_HTTP) && defined(DIT_JSON)
 #include "api.h"
+#include "sdcpp.h"
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -108,11 +109,7 @@ static enum MHD_Result enqueue(struct MHD_Connection *connection, exchange *e) {
     if (!full) {
         e->asleep = true;
         MHD_suspend_connection(connection);
-        t->next = NULL;
-        *s->last = t;
-        s->last = &t->next;
-        s->waiting++;
-        pthread_cond_signal(&s->work);
+        append_ticket(s, t);
     }
     pthread_mutex_unlock(&s->lock);
     if (!full) return MHD_YES;
@@ -151,11 +148,12 @@ static void get_progress(exchange *e) {
 
 static void get_samplers(exchange *e) { answer_names(e, dit_sampler_name, true); }
 static void get_schedulers(exchange *e) { answer_names(e, dit_schedule_name, false); }
-static bool post_txt2img(exchange *e) { return take_txt2img(e, false); }
-static bool post_img2img(exchange *e) { return take_txt2img(e, true); }
+static bool post_generations(exchange *e) { return take_generations(e) && take_extra_args(e); }
+static bool post_txt2img(exchange *e) { return take_txt2img(e, false) && take_extra_args(e); }
+static bool post_img2img(exchange *e) { return take_txt2img(e, true) && take_extra_args(e); }
 
 static bool post_edits(exchange *e) {
-    if (e->was_form) return take_edits(e);
+    if (e->was_form) return take_edits(e) && take_extra_args(e);
     answer_error(e, true, 400, "the body must be a form: multipart/form-data");
     return false;
 }
@@ -180,7 +178,7 @@ static const struct {
     bool (*post)(exchange *e); /* true: a ticket goes into the queue; false: the answer is there */
 } paths[] = {
     {"/v1/models", answer_models, NULL},
-    {"/v1/images/generations", NULL, take_generations},
+    {"/v1/images/generations", NULL, post_generations},
     {"/v1/images/edits", NULL, post_edits},
     {"/sdapi/v1/txt2img", NULL, post_txt2img},
     {"/sdapi/v1/img2img", NULL, post_img2img},
@@ -195,6 +193,9 @@ static const struct {
     {"/sdapi/v1/latent-upscale-modes", answer_none, NULL},
     {"/sdapi/v1/sd-vae", answer_none, NULL},
     {"/sdapi/v1/prompt-styles", answer_none, NULL},
+    {"/sdcpp/v1/capabilities", answer_capabilities, NULL},
+    {"/sdcpp/v1/img_gen", NULL, post_img_gen},
+    {"/sdcpp/v1/vid_gen", NULL, post_vid_gen},
     {"/pictures", answer_gallery, NULL},
 };
 enum { PATHS = sizeof paths / sizeof paths[0] };
@@ -202,6 +203,31 @@ enum { PATHS = sizeof paths / sizeof paths[0] };
 static enum MHD_Result refuse_method(exchange *e, const char *allow, const char *method, const char *path) {
     e->allow = allow;
     answer_error(e, strncmp(path, "/v1/", 4) == 0, 405, "%s is not understood at %s; %s is", method, path, allow);
+    return send_answer(e->connection, e);
+}
+
+/* /sdcpp/v1/jobs/job_7, and /cancel behind it. */
+static enum MHD_Result route_job(exchange *e, const char *method, const char *path) {
+    server *s = e->server;
+    char rest[16] = "", more;
+    unsigned long long number = 0;
+    const int parts = sscanf(path, "/sdcpp/v1/jobs/job_%19llu%15s%c", &number, rest, &more);
+    const bool cancels = strcmp(rest, "/cancel") == 0, known = number >= 1 && (parts == 1 || (parts == 2 && cancels));
+    ticket *t;
+    if (known && !(cancels ? strcmp(method, "POST") == 0 : is_get(method)))
+        return refuse_method(e, cancels ? "POST" : "GET, HEAD", method, path);
+    pthread_mutex_lock(&s->lock);
+    t = known && number <= s->job_count ? s->jobs[(number - 1) % MOST_JOBS] : NULL;
+    if (t && t->job == number) {
+        if (cancels) cancel_job(s, t);
+        answer_job(e, t);
+    } else if (known && number <= s->job_count) {
+        answer_error(e, false, 410, "job_%llu is over, and its pictures have made room for those of newer jobs",
+                     number);
+    } else {
+        answer_error(e, false, 404, "there is no job at %s", path);
+    }
+    pthread_mutex_unlock(&s->lock);
     return send_answer(e->connection, e);
 }
 
@@ -214,10 +240,13 @@ static enum MHD_Result route(exchange *e, const char *method, const char *path) 
         return send_bytes(e->connection, 200, "text/html; charset=utf-8", (void *)(uintptr_t)page, sizeof page,
                           MHD_RESPMEM_PERSISTENT, NULL);
     }
+    if (strncmp(path, "/sdcpp/v1/jobs/", 15) == 0) return route_job(e, method, path);
     while (i < PATHS && strcmp(paths[i].path, path) != 0) i++;
     if (i == PATHS) {
         answer_error(e, strncmp(path, "/v1/", 4) == 0, 404,
-                     "there is nothing at %s; / is a page, /v1/images/ has OpenAI's API and /sdapi/v1/ A1111's", path);
+                     "there is nothing at %s; / is a page, /v1/images/ has OpenAI's API, /sdapi/v1/ A1111's and "
+                     "/sdcpp/v1/ stable-diffusion.cpp's",
+                     path);
         return send_answer(e->connection, e);
     }
     if (gets && paths[i].get) {
@@ -362,10 +391,28 @@ static int start_daemon(server *s, const char *where) {
     return EXIT_GOOD;
 }
 
+/* The lock is held. */
+static void forget_running(server *s) {
+    s->running = NULL;
+    free(s->preview);
+    s->preview = NULL;
+}
+
 /* The answer to a ticket whose pictures are made, or are not. */
 static void answer_ticket(server *s, ticket *t, int code) {
     exchange *e = t->exchange;
-    const char *host = MHD_lookup_connection_value(t->connection, MHD_HEADER_KIND, "Host");
+    const char *host = t->job ? NULL : MHD_lookup_connection_value(t->connection, MHD_HEADER_KIND, "Host");
+    if (t->job) {
+        pthread_mutex_lock(&s->lock);
+        end_job(s, t,
+                !code            ? JOB_COMPLETED
+                : t->interrupted ? JOB_CANCELLED
+                                 : JOB_FAILED,
+                t->interrupted ? "the job was cancelled by a client" : complaint.text);
+        forget_running(s);
+        pthread_mutex_unlock(&s->lock);
+        return;
+    }
     if (code && !(t->interrupted && !t->openai))
         answer_error(e, t->openai, status_of(code), "%s", t->interrupted ? "interrupted" : complaint.text);
     else if (t->openai)
@@ -374,9 +421,7 @@ static void answer_ticket(server *s, ticket *t, int code) {
         answer_a1111(e);
     if (!e->status) e->status = 200;
     pthread_mutex_lock(&s->lock);
-    s->running = NULL;
-    free(s->preview);
-    s->preview = NULL;
+    forget_running(s);
     wake(t);
     pthread_mutex_unlock(&s->lock);
 }
@@ -401,6 +446,7 @@ static void end_server(server *s) {
     while (s->first) {
         ticket *t = s->first;
         s->first = t->next;
+        if (t->job) continue;
         answer_error(t->exchange, t->openai, 503, "the server ends");
         wake(t);
     }
@@ -409,6 +455,7 @@ static void end_server(server *s) {
            info->num_connections > 0)
         nanosleep(&moment, NULL);
     MHD_stop_daemon(s->daemon);
+    for (i = 0; i < MOST_JOBS; i++) free_ticket(s->jobs[i]);
     for (i = 0; i < MOST_PICTURES; i++) free(s->gallery[i].bytes), free(s->gallery[i].text);
     free(s->preview);
     free(s->models.models);

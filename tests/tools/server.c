@@ -700,6 +700,124 @@ static void test_interrupting(const served *s) {
     CHECK(says(hear(openai), 409, "interrupted"));
 }
 
+/* ---- stable-diffusion.cpp's API: jobs that are fetched later ---- */
+
+/* The number of the job that a request makes; 0: it makes none. */
+static int make_job(const served *s, const char *json) {
+    reply r = post(s, "/sdcpp/v1/img_gen", json);
+    int number = 0;
+    const char *id = r.status == 202 ? strstr(r.body, "{\"id\":\"job_") : NULL;
+    if (!CHECK_MESSAGE(id &&
+                           sscanf(id, "{\"id\":\"job_%d\",\"kind\":\"img_gen\",\"status\":\"queued\"", &number) == 1 &&
+                           strstr(r.body, "\"poll_url\":\"/sdcpp/v1/jobs/job_"),
+                       "%d %.300s", r.status, r.body))
+        number = 0;
+    free(r.text);
+    return number;
+}
+
+/* A job when it has come to this state. */
+static reply job_in(const served *s, int number, const char *state) {
+    char path[80], wanted[80];
+    reply r = {0};
+    snprintf(path, sizeof path, "/sdcpp/v1/jobs/job_%d", number);
+    snprintf(wanted, sizeof wanted, "\"status\":\"%s\"", state);
+    for (int i = 0; i < 500; i++) {
+        free(r.text);
+        r = get(s, path);
+        if (strstr(r.body, wanted)) return r;
+        pause_for(20);
+    }
+    CHECK_MESSAGE(false, "job %d never is %s: %.300s", number, state, r.body);
+    return r;
+}
+
+static void test_jobs(const served *s) {
+    static const struct {
+        const char *member, *says;
+    } refused[] = {{"\"hires\":{\"enabled\":true}", "hires: pictures are made at once"},
+                   {"\"control_image\":\"aGFsbG8=\"", "control_image: the server reads no picture to follow"},
+                   {"\"sample_params\":{\"custom_sigmas\":[1,0.5]}", "custom_sigmas: sample_steps and"},
+                   {"\"sample_params\":{\"eta\":0.5}", "eta: the sampler ddim alone"},
+                   {"\"sample_params\":{\"guidance\":{\"img_cfg\":2}}", "img_cfg: guidance has one scale"},
+                   {"\"init_image\":7", "init_image: must be a picture in base64"},
+                   {"\"lora\":7", "lora must be a list"},
+                   {"\"output_format\":\"bmp\"", "output_format must be one"},
+                   {"\"width\":\"wide\"", "width must be a number"}};
+    char json[40000], *p = json;
+    int number, waiting;
+    size_t i, size;
+    unsigned char *bytes;
+    reply r =
+        job_in(s,
+               make_job(s, "{\"prompt\":\"a red fox\",\"seed\":7,\"width\":-1,\"clip_skip\":-1,\"batch_count\":2,"
+                           "\"control_image\":null,\"ref_images\":[],\"lora\":[],\"cache_mode\":\"disabled\","
+                           "\"hires\":{\"enabled\":false},\"sample_params\":{\"scheduler\":\"default\",\"eta\":1.0,"
+                           "\"flow_shift\":0.0,\"custom_sigmas\":[],\"guidance\":{\"txt_cfg\":4.5,\"img_cfg\":4.5,"
+                           "\"distilled_guidance\":3.5,\"slg\":{\"layers\":[7,8],\"scale\":0.0}}}}"),
+               "completed");
+    CHECK(strstr(r.body, "\"index\":1,\"seed\":8,") && is_file(r.body, "\"b64_json\":\"", in_work("fox.png")));
+    free(r.text);
+    p += sprintf(p, "{\"prompt\":\"in snow\",\"seed\":7,\"embed_image_metadata\":false,\"init_image\":\"");
+    p = add_base64(p, "fox.png");
+    sprintf(p, "\"}");
+    r = job_in(s, make_job(s, json), "completed");
+    bytes = unbase64(r.body, "\"b64_json\":\"", &size);
+    CHECK(same_pixels(r.body, "\"b64_json\":\"", "snow.png") && !memmem(bytes, size, "parameters", 10));
+    free(bytes);
+    free(r.text);
+    r = job_in(s, make_job(s, "{\"prompt\":\"x\",\"sample_params\":{\"sample_method\":\"warp\"}}"), "failed");
+    CHECK(strstr(r.body, "\"result\":null,\"error\":{\"code\":\"generation_failed\",\"message\":\"--sampler 'warp'"));
+    free(r.text);
+    for (i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        snprintf(json, sizeof json, "{\"prompt\":\"x\",%s}", refused[i].member);
+        CHECK(says(post(s, "/sdcpp/v1/img_gen", json), 400, refused[i].says));
+    }
+    CHECK(says(post(s, "/sdcpp/v1/img_gen", "[]"), 400, "must be an object"));
+    CHECK(says(post(s, "/sdcpp/v1/vid_gen", "{}"), 400, "dit --frames N makes clips"));
+    number = make_job(s, "{\"prompt\":\"x\",\"sample_params\":{\"sample_steps\":900}}");
+    waiting = make_job(s, "{\"prompt\":\"x\"}");
+    r = job_in(s, number, "generating");
+    CHECK(strstr(r.body, "\"completed\":null,\"queue_position\":0,\"progress\":"));
+    free(r.text);
+    snprintf(json, sizeof json, "/sdcpp/v1/jobs/job_%d/cancel", waiting);
+    CHECK(says(get(s, json), 405, "POST is"));
+    CHECK(says(post(s, json, ""), 200, "\"error\":{\"code\":\"cancelled\",\"message\":"));
+    snprintf(json, sizeof json, "/sdcpp/v1/jobs/job_%d/cancel", number);
+    CHECK(says(post(s, json, ""), 200, "\"status\":\"generating\""));
+    free(job_in(s, number, "cancelled").text);
+    CHECK(says(get(s, "/sdcpp/v1/jobs/job_99"), 404, "there is no job"));
+    CHECK(says(get(s, "/sdcpp/v1/jobs/fox"), 404, "there is no job"));
+    CHECK(says(get(s, "/sdcpp/v1/capabilities"), 200, "\"defaults_by_mode\":{\"img_gen\":{\"prompt\":"));
+    if (!test_sweeps()) return;
+    for (i = 0; i < 3; i++) { /* pictures of 64 are kept */
+        const int made = make_job(s, "{\"prompt\":\"x\",\"batch_count\":30,\"sample_params\":{\"sample_steps\":1}}");
+        free(job_in(s, made, "completed").text);
+        number = i ? number : made;
+    }
+    snprintf(json, sizeof json, "/sdcpp/v1/jobs/job_%d", number);
+    CHECK(says(get(s, json), 410, "made room for those of newer jobs"));
+}
+
+/* Its requests inside prompts of the other APIs. */
+static void test_extra_args(const served *s) {
+    static const char *const paths[] = {"/v1/images/generations", "/sdapi/v1/txt2img"};
+    static const char *const keys[] = {"\"b64_json\":\"", "\"images\":[\""};
+    for (size_t i = 0; i < 2; i++) {
+        reply r = post(
+            s, paths[i],
+            "{\"model\":\"sd-cpp-local\",\"prompt\":\"a red fox <sd_cpp_extra_args>{\\\"seed\\\":7,\\\"sample_params\\\":"
+            "{\\\"sample_steps\\\":2}}</sd_cpp_extra_args>\"}");
+        CHECK_MESSAGE(r.status == 200 && is_file(r.body, keys[i], in_work("fox.png")), "%d %.300s", r.status, r.body);
+        free(r.text);
+        CHECK(says(post(s, paths[i], "{\"prompt\":\"x <sd_cpp_extra_args>{\"}"), 400, "sd_cpp_extra_args: must be an"));
+        CHECK(
+            says(post(s, paths[i],
+                      "{\"prompt\":\"<sd_cpp_extra_args>{\\\"hires\\\":{\\\"enabled\\\":true}}</sd_cpp_extra_args>\"}"),
+                 400, "hires: pictures are made at once"));
+    }
+}
+
 /* Whoever started the server reads where it listens, and no more. */
 static void test_unheard(void) {
     char *args[] = {"dit", "-m", MODEL, "--steps", "2", "-W", "32", "-H", "32", "--serve", "0", NULL}, log[400] = "";
@@ -944,6 +1062,8 @@ int main(int argc, char **argv) {
     test_a1111(&s);
     test_collage(&s);
     test_a1111_further(&s);
+    test_extra_args(&s);
+    test_jobs(&s);
     if (!strstr("browser client crowd", only) || !*only) {
         test_malformed(&s);
         test_forms(&s);
