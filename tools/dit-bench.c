@@ -171,11 +171,18 @@ static void default_options(options *o) {
 static int take_options(options *o, int count, char **texts) {
     int i, code;
     o->op = texts[1];
+    if (o->op[0] == '-')
+        return complain(EXIT_USAGE,
+                        "%s: the case stands before its options, as in dit-bench gemm %s; dit-bench --help "
+                        "lists them",
+                        o->op, o->op);
     for (i = 2; i < count; i++) {
+        char name[64];
+        const char *value = attached_value(texts[i], name, sizeof name);
         if (take_flag(o, texts[i])) continue;
-        code = take_option(o, texts[i], i + 1 < count ? texts[i + 1] : NULL);
+        if (!value && i + 1 < count) value = texts[++i];
+        code = take_option(o, name, value);
         if (code) return code;
-        i++;
     }
     return EXIT_GOOD;
 }

@@ -346,15 +346,18 @@ static bool asks_for_i4_group(const converter *convert) {
 static bool parse_arguments(converter *convert, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i];
+        char name[64];
+        const char *value = attached_value(argument, name, sizeof name);
         if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0) {
             convert->help = true;
             return true;
         }
         if (takes_none(convert, argument)) {
             continue;
-        } else if (takes_value(argument)) {
-            if (++i == argc) return usage("a value is missing after ", argument);
-            if (!parse_value(convert, argument, argv[i])) return false;
+        } else if (takes_value(name)) {
+            if (!value && i + 1 < argc) value = argv[++i];
+            if (!value) return usage("a value is missing after ", argument);
+            if (!parse_value(convert, name, value)) return false;
         } else if (convert->tells_errors && argument[0] != '-') {
             convert->models = argv + i;
             convert->model_count = (size_t)(argc - i);

@@ -120,13 +120,18 @@ static int complain(const planner *p, int code, const char *format, ...) {
 }
 
 static int take_options(planner *p, int count, char **texts) {
-    for (int i = 1; i < count; i += 2) {
+    for (int i = 1; i < count; i++) {
         const struct known_option *known = known_options, *end = known_options + DITI_COUNT(known_options);
-        while (known < end && strcmp(known->name, texts[i]) != 0) known++;
+        char name[64];
+        const char *value = attached_value(texts[i], name, sizeof name);
+        while (known < end && strcmp(known->name, name) != 0) known++;
+        if (known == end && name[0] != '-')
+            return complain(p, EXIT_USAGE, "unexpected '%s'; a model's name stands behind --model", name);
         if (known == end)
-            return complain(p, EXIT_USAGE, "%s: there is no such option; dit-plan --help lists them", texts[i]);
-        if (i + 1 == count) return complain(p, EXIT_USAGE, "%s: a value is missing after it", texts[i]);
-        memcpy((char *)&p->o + known->offset, &texts[i + 1], sizeof texts[i]);
+            return complain(p, EXIT_USAGE, "%s: there is no such option; dit-plan --help lists them", name);
+        if (!value && i + 1 < count) value = texts[++i];
+        if (!value) return complain(p, EXIT_USAGE, "%s: a value is missing after it", name);
+        memcpy((char *)&p->o + known->offset, &value, sizeof value);
     }
     if (p->o.measure) return EXIT_GOOD;
     if (!p->o.model) return complain(p, EXIT_USAGE, "which model? Say --model flux, for example; --list shows them");
@@ -202,7 +207,9 @@ static int take_device(planner *p, const char *text, size_t length) {
     char name[32] = "";
     if (length - skip < sizeof name) memcpy(name, text + skip, length - skip);
     device = find_device(name);
-    if (!device || !count)
+    if (!length) return complain(p, EXIT_USAGE, "--devices %s: a device is missing at a comma", p->o.devices);
+    if (!count) return complain(p, EXIT_USAGE, "--devices %.*s: give 1 device of a kind at least", (int)length, text);
+    if (!device)
         return complain(p, EXIT_USAGE, "--devices %.*s: there is no such device; --list shows them", (int)length, text);
     if (count > DITI_SPLIT_DEVICES - box->count)
         return complain(p, EXIT_USAGE, "--devices: at most %d devices", (int)DITI_SPLIT_DEVICES);

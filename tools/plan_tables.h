@@ -4,6 +4,7 @@
 #ifndef PLAN_TABLES_H
 #define PLAN_TABLES_H
 #include "dit.h"
+#include <ctype.h>
 
 /* ---- denoisers (docs/models.md names the originals) ---- */
 
@@ -484,10 +485,16 @@ static diti_split_system system_xdit(const known_model *model) {
     return system;
 }
 
+/* Whether two names differ in nothing but capitals. */
+static bool same_letters(const char *a, const char *b) {
+    while (*a && tolower((unsigned char)*a) == tolower((unsigned char)*b)) a++, b++;
+    return !*a && !*b;
+}
+
 #define FIND(kind)                                                                                                     \
     static const known_##kind *find_##kind(const char *name) {                                                         \
         for (size_t i = 0; i < sizeof known_##kind##s / sizeof *known_##kind##s; i++)                                  \
-            if (diti_equal(known_##kind##s[i].name, name)) return &known_##kind##s[i];                                 \
+            if (same_letters(known_##kind##s[i].name, name)) return &known_##kind##s[i];                               \
         return NULL;                                                                                                   \
     }
 FIND(model)

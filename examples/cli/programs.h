@@ -74,6 +74,13 @@ static int exit_code_of(dit_result result) {
     }
 }
 
+/* The value in "--name=value"; NULL: argument has none. name: what stands before it. */
+static inline const char *attached_value(const char *argument, char *name, size_t size) {
+    const size_t length = strncmp(argument, "--", 2) == 0 ? strcspn(argument, "=") : strlen(argument);
+    snprintf(name, size, "%.*s", (int)length, argument);
+    return argument[length] ? argument + length + 1 : NULL;
+}
+
 /* A path that cannot be written is an output's fault, memory that runs out while it is written is not. */
 static int exit_code_of_writing(int why) { return why == ENOMEM ? EXIT_MEMORY : EXIT_OUTPUT; }
 

@@ -394,6 +394,10 @@ static void test_refusals(void) {
         CHECK_MESSAGE(!o.out[0], "%s: printed %s", wrong[i], o.out);
         CHECK_MESSAGE(lines_of(o.err) == 1, "%s: told: %s", wrong[i], o.err);
     }
+    run_bench("--device 0", &o);
+    CHECK_MESSAGE(strstr(o.err, "--device: the case stands before its options"), "%s", o.err);
+    run_bench("gemm --runs=0", &o);
+    CHECK_MESSAGE(strstr(o.err, "--runs 0: give a whole number"), "%s", o.err);
 }
 
 static void test_help(void) {

@@ -932,6 +932,7 @@ static void test_refused_options(void) {
     static const struct {
         const char *arguments[4], *says;
     } refused[] = {{{"--steps", "0"}, "--steps takes a whole number from 1 to 1000, not 0;"},
+                   {{"--steps=0"}, "--steps takes a whole number from 1 to 1000, not 0;"},
                    {{"--steps", "0.5"}, "--steps takes a whole number from 1 to 1000, not 0.5;"},
                    {{"--steps", "1e9"}, "--steps takes a whole number from 1 to 1000, not 1e9;"},
                    {{"--guidance", "nan"}, "--guidance takes a number above 0, up to 1000, not nan;"},

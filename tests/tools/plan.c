@@ -902,8 +902,10 @@ static void test_program_refuses(void) {
         {"--model flux", 2, "--devices"},
         {"--model nothing -d T4", 2, "nothing"},
         {"-m flux -d 4xT5", 2, "T5"},
-        {"-m flux -d 4xT4,", 2, "--devices"},
-        {"-m flux -d 0xT4", 2, "--devices"},
+        {"flux -d 4xT4", 2, "unexpected 'flux'; a model's name stands behind --model"},
+        {"-m flux -d 4xT4,", 2, "--devices 4xT4,: a device is missing at a comma"},
+        {"-m flux -d 0xT4", 2, "--devices 0xT4: give 1 device"},
+        {"-m flux -d 4xT4 --split=cfg2", 2, "cfg2"},
         {"-m flux -d 65xT4", 2, "64"},
         {"-m flux -d 99999999999999999999xT4", 2, "64"},
         {"-m flux -d 4xT4 --split cfg2,ulysses2", 2, "cfg2"},
@@ -1005,7 +1007,7 @@ static void test_program(void) {
     CHECK(strncmp(text, "<svg", 4) == 0 && strstr(text, "</svg>") && count_of(text, "<rect") > 8);
     CHECK(count_of(text, "<rect") == count_of(text, "</rect>") + 1); /* but the background */
     CHECK(strstr(read_text(json), "dit-split-plan"));
-    diti_format(line, sizeof line, "-m hunyuandit -d 3xT4,RTX4090 --steps 20 --split @%s", json);
+    diti_format(line, sizeof line, "-m hunyuandit --devices=3xt4,rtx4090 --steps 20 --split=@%s", json);
     CHECK(run_plan(line, again, sizeof again, errors, sizeof errors) == 0);
     CHECK(strncmp(strstr(out, "\n 1  "), strstr(again, "\n 1  "), 80) == 0);
     remove(svg), remove(json);
