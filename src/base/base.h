@@ -62,6 +62,8 @@ typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, D
  * well. */
 /* DIT_ERROR_OUT_OF_HOST_MEMORY: "no host memory for" and what the format says. */
 DIT_INTERNAL dit_result diti_fail_memory(dit_error *err, const char *format, ...) DITI_PRINTF(2, 3);
+/* A text that begins with "version " lies where a repository was cloned without its large files. */
+#define DITI_POINTER "%s: no safetensors, GGUF or JSON, but a pointer of Git LFS; run git lfs pull where it lies"
 /* Returns from the calling function with the result of call where that is an error: less than 0, so that DIT_WORKING
    and DIT_CANCELLED go on. */
 #define DITI_TRY(call)                                                                                                 \

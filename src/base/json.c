@@ -18,6 +18,8 @@ typedef struct diti_json_parser {
 static dit_result diti_json_value(diti_json_parser *parser, diti_json *node, int depth);
 
 static dit_result diti_json_fail(const diti_json_parser *parser, const char *message) {
+    if (parser->size > 8 && !memcmp(parser->text, "version ", 8))
+        return diti_fail(parser->err, DIT_ERROR_BAD_FILE, DITI_POINTER, parser->what);
     return diti_fail(parser->err, DIT_ERROR_BAD_FILE, "%s: JSON error at byte %llu: %s", parser->what,
                      (unsigned long long)parser->at, message);
 }

@@ -141,13 +141,19 @@ static dit_result diti_safetensors_header(const diti_safetensors *file, const di
 static dit_result diti_safetensors_header_size(const diti_file *bytes, size_t *out, dit_error *err) {
     unsigned char head[8] = DITI_ZERO;
     uint64_t size = 0;
-    int i;
+    int i, letters = 0;
     if (diti_file_size(bytes) >= 8) {
         DITI_TRY(diti_file_read(bytes, 0, head, sizeof head, err));
     } else {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too short for a model file", diti_file_name(bytes));
     }
-    for (i = 8; i-- > 0;) size = size << 8 | head[i];
+    for (i = 8; i-- > 0;) size = size << 8 | head[i], letters += head[i] < 127 && (head[i] > 31 || head[i] == 10);
+    if (!memcmp(head, "version ", 8)) return diti_fail(err, DIT_ERROR_BAD_FILE, DITI_POINTER, diti_file_name(bytes));
+    if (letters == 8)
+        return diti_fail(
+            err, DIT_ERROR_BAD_FILE,
+            "%s: neither GGUF nor safetensors, but text, perhaps what a download said in place of the file",
+            diti_file_name(bytes));
     if (size > DITI_SAFETENSORS_MAX_HEADER || size > diti_file_size(bytes) - 8) {
         return diti_fail(err, DIT_ERROR_BAD_FILE,
                          "%s: neither GGUF nor safetensors, or cut off: a header of %llu bytes in a file of %llu",

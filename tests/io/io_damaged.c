@@ -725,6 +725,27 @@ static void refuses_index(const char *index, const char *culprit) {
     refuses_folder(&all, "x/model.safetensors.index.json", culprit);
 }
 
+static void refuses_text(const char *text, const char *culprit) {
+    bytes file = {(unsigned char *)(uintptr_t)text, strlen(text), 0};
+    refuses_part(&file, file.size, culprit);
+}
+
+/* Texts that lie in a file's place after a clone without Git LFS, or a download without a login. */
+static void test_texts(void) {
+    diti_json *root;
+    dit_error err = {0};
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    refuses_text(pointer, ", but a pointer of Git LFS; run git lfs pull");
+    refuses_text("<!DOCTYPE html>\n", ": neither GGUF nor safetensors, but text");
+    refuses_text("Invalid username or password.", ": neither GGUF nor safetensors, but text");
+    refuses_text("\x7f"
+                 "ELF\x02\x01\x01\x03",
+                 ": neither GGUF nor safetensors");
+    refuses_index(pointer, "model.safetensors.index.json: no safetensors, GGUF or JSON, but a pointer");
+    check_refusal(diti_json_parse(&env, pointer, sizeof pointer - 1, "config.json", &root, &err), &err,
+                  "config.json: no safetensors, GGUF or JSON, but a pointer of Git LFS");
+}
+
 static void test_shards(void) {
     refuses_index("{}", "weight_map");
     refuses_index("{\"weight_map\":[]}", "weight_map");
@@ -979,6 +1000,7 @@ static void test_other_formats(void) {
 int main(void) {
     env = test_env(&memory);
     test_safetensors();
+    test_texts();
     test_foreign_quantizations();
     test_neighbours();
     test_safetensors_sizes();
