@@ -41,10 +41,14 @@ static bool is_request_option(const option_entry *entry) {
 /* Sets an option of a request by its long name without dashes, "cfg_scale" or "cfg-scale". value NULL: a flag's yes. */
 static int set_option(options *o, const char *where, const char *name, const char *value) {
     char dashed[40];
+    const char *advice;
     const option_entry *entry = NULL;
     if (snprintf(dashed, sizeof dashed, "--%s", name) < (int)sizeof dashed) entry = find_option(dashed);
-    if (!entry || !is_request_option(entry))
-        return complain(EXIT_USAGE, "%s'%s' is no option of a picture; --help-all lists them", where, name);
+    if (!entry || !is_request_option(entry)) {
+        advice = entry ? NULL : foreign_advice(dashed);
+        return complain(EXIT_USAGE, "%s'%s' is no option of a picture%s%s", where, name,
+                        advice ? ": " : "; --help-all lists them", advice ? advice : "");
+    }
     if (!entry->value) {
         if (value && !same_word(value, "true") && !same_word(value, "false") && !same_word(value, "on") &&
             !same_word(value, "off"))

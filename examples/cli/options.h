@@ -524,19 +524,38 @@ static const struct {
     {"", "--imat-in|--imat-out", "dit-convert --calibrate PROMPTS.txt measures what matrices read"},
 };
 
+/* Advice for an option of another program; NULL: it is none that is known. */
+static const char *foreign_advice(const char *name) {
+    size_t i;
+    for (i = 0; i < sizeof foreign_options / sizeof foreign_options[0]; i++)
+        if (strcmp(foreign_options[i].letter, name) == 0 || matches_alias(foreign_options[i].names, name))
+            return foreign_options[i].advice;
+    return NULL;
+}
+
+/* A word that stands where an option does. */
+static int unexpected_word(const char *word) {
+    static const char *const programs[] = {"convert", "plan", "bench", "compare"};
+    char option[40];
+    size_t i;
+    for (i = 0; i < sizeof programs / sizeof programs[0]; i++)
+        if (strcmp(word, programs[i]) == 0)
+            return complain(EXIT_USAGE, "unexpected '%s'; dit-%s is a program of its own", word, word);
+    if (snprintf(option, sizeof option, "--%s", word) < (int)sizeof option && find_option(option))
+        return complain(EXIT_USAGE, "unexpected '%s'; did you mean %s?", word, option);
+    if (strchr(word, ' ')) return complain(EXIT_USAGE, "unexpected '%s'; a prompt stands behind --prompt", word);
+    return complain(EXIT_USAGE, "unexpected '%s'; put the whole prompt in quotes: --prompt \"a red heart\"", word);
+}
+
 static int unknown_argument(const char *name) {
-    const char *nearest = option_table[0].name;
+    const char *nearest = option_table[0].name, *advice;
     const size_t length = strcspn(name, "=");
     char word[64];
     size_t i;
-    if (name[0] != '-') {
-        return complain(EXIT_USAGE, "unexpected '%s'; put the whole prompt in quotes: --prompt \"a red heart\"", name);
-    }
+    if (name[0] != '-') return unexpected_word(name);
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), name);
-    for (i = 0; i < sizeof foreign_options / sizeof foreign_options[0]; i++) {
-        if (strcmp(foreign_options[i].letter, word) == 0 || matches_alias(foreign_options[i].names, word))
-            return complain(EXIT_USAGE, "%s is no option of dit: %s", word, foreign_options[i].advice);
-    }
+    advice = foreign_advice(word);
+    if (advice) return complain(EXIT_USAGE, "%s is no option of dit: %s", word, advice);
     for (i = 0; word[i]; i++) word[i] = word[i] == '_' ? '-' : (char)tolower((unsigned char)word[i]);
     for (i = 1; i < OPTION_COUNT; i++) {
         if (distance(word, option_table[i].name) < distance(word, nearest)) nearest = option_table[i].name;

@@ -391,6 +391,51 @@ static bool guard_streams(void) {
     return open_out;
 }
 
+static void put_line(parameter_text *line) {
+    if (line->at) puts(line->at);
+    free(line->at);
+    memset(line, 0, sizeof *line);
+}
+
+static void put_device(uint32_t index, const dit_device_info *d) {
+    parameter_text line = {0};
+    char text[40];
+    size_t i;
+    json_raw(&line, "{");
+    json_count(&line, "index", index);
+    json_text(&line, "name", d->name);
+    for (i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", d->uuid[i]);
+    json_text(&line, "uuid", text);
+    snprintf(text, sizeof text, "%u.%u", d->api_version >> 22 & 0x7f, d->api_version >> 12 & 0x3ff);
+    json_text(&line, "vulkan", text);
+    json_count(&line, "memory", d->memory);
+    json_text(&line, "rung", d->rung);
+    json_raw(&line, "}");
+    put_line(&line);
+}
+
+static void put_model(const found_model *m) {
+    parameter_text line = {0};
+    bool first = true;
+    int role;
+    json_raw(&line, "{");
+    json_text(&line, "name", m->name);
+    json_text(&line, "path", m->path);
+    json_text(&line, "family", m->info.family);
+    json_text(&line, "variant", m->info.variant);
+    json_count(&line, "bytes", m->bytes);
+    json_key(&line, "lacks");
+    json_raw(&line, "[");
+    for (role = 0; role < 32; role++) {
+        if (!(m->info.missing & 1u << role)) continue;
+        json_raw(&line, first ? "" : ",");
+        json_quote(&line, role_name(&m->info, (dit_role)role));
+        first = false;
+    }
+    json_raw(&line, "]}");
+    put_line(&line);
+}
+
 static int list_devices(app *a) {
     dit_device_info *devices = NULL;
     uint32_t count = 0, i;
@@ -400,6 +445,10 @@ static int list_devices(app *a) {
     if (result == DIT_OK) result = dit_device_list(devices, &count, &a->err);
     for (i = 0; result == DIT_OK && i < count; i++) {
         const dit_device_info *d = &devices[i];
+        if (a->o.json) {
+            put_device(i, d);
+            continue;
+        }
         printf("%u: %s, Vulkan %u.%u, %.1f GB, %s\n", i, d->name, d->api_version >> 22 & 0x7f,
                d->api_version >> 12 & 0x3ff, (double)d->memory / 1e9, d->rung[0] ? d->rung : "cannot be used");
     }
@@ -413,12 +462,14 @@ static void list_names(const char *(*name_at)(uint32_t)) {
     for (i = 0; (name = name_at(i)) != NULL; i++) puts(name);
 }
 
-static int list_models(void) {
+static int list_models(const app *a) {
     catalogue all = {NULL, 0, 0};
     char bundled[PATH_SIZE] = "";
+    uint32_t i;
     if (!find_bundled("emoji-q8_0.gguf", bundled)) bundled[0] = 0;
     find_models(&all, bundled);
-    tell_models(&all);
+    for (i = 0; a->o.json && i < all.count; i++) put_model(&all.models[i]);
+    if (!a->o.json) tell_models(&all);
     free(all.models);
     if (all.count) return EXIT_GOOD;
     return complain(EXIT_INPUT, "no model is in the usual folders; put one into models/, or name a folder with "
@@ -447,9 +498,10 @@ static bool answers_only(app *a, int *code) {
     else if (a->o.man)
         version_text(version, sizeof version), put_man(version);
     else if (a->o.doctor)
-        *code = see_doctor(a);
+        *code = a->o.json ? complain(EXIT_USAGE, "--json: dit doctor tells sentences, no JSON; leave it out")
+                          : see_doctor(a);
     else if (a->o.list_models)
-        *code = list_models();
+        *code = list_models(a);
     else if (a->o.list_devices)
         *code = list_devices(a);
     else if (a->o.info)

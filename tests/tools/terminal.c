@@ -621,6 +621,9 @@ static void test_batches(void) {
         CHECK(holds("told", "\"path\":\"own.png\"") && holds("own.png", "CFG scale: 1.5"));
         CHECK(same_files(in_work("lines.png"), in_work("batch.png")));
         CHECK(holds("said", "dit: --batch, line 2: --width '33'"));
+        CHECK(shell("printf '%%s\\n' '{\"prompt\":\"x\",\"num_images_per_prompt\":2}' | $DIT --batch - -o x.png") ==
+                  2 &&
+              holds("said", "'num_images_per_prompt' is no option of a picture: --batch-count is the number"));
         CHECK(shell("printf '%%s\\n' '{\"prompt\":\"a fox\",\"output\":\"same.png\",\"seed\":5}' "
                     "'{\"prompt\":\"b\",\"output\":\"./same.png\"}' '{\"prompt\":\"in snow\",\"init_img\":\"same.png\","
                     "\"output\":\"same_2.png\"}' '{\"prompt\":\"b\",\"output\":\"same.png\",\"steps\":0}' 'c' 'd' "
@@ -781,6 +784,11 @@ static void test_answers(void) {
             0 &&
         holds("told", "pipe_pixart_sigma  pixart sigma  0.9 MB  ") &&
         holds("told", "emoji-q8_0.gguf  pixart sigma  18.3 MB  "));
+    CHECK(shell("DIT_MODELS=${DIT##*-m } && export DIT_MODELS=${DIT_MODELS%%/pipe_pixart*} && "
+                "$DIT --list-models --json >told && ! grep -qv '^{\"name\":\".*\"lacks\":\\[.*]}$' told") == 0 &&
+          holds("told", "\"family\":\"pixart\",\"variant\":\"sigma\",\"bytes\":"));
+    CHECK(shell("$DIT --list-devices --json >told") == 0 && holds("told", "{\"index\":0,\"name\":\"") &&
+          holds("told", ",\"rung\":\"base\"}\n"));
     CHECK(
         shell(
             "$DIT --completion bash >c.bash && bash -c 'source ./c.bash; COMP_WORDS=(dit --prev); COMP_CWORD=1; _dit; "
