@@ -193,6 +193,110 @@ with dit.Context() as context, context.load(sys.argv[1] + "/../pipe_ltx") as mod
     assert len(model.generate("a fox", width=64, height=64, steps=1)) == 1 and frames == [1], frames
 END
 }
+python_raises() { # what hooks raise, and Ctrl-C in the middle of a call, end the call, and nothing is left behind
+    DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 - "$tests" <<'END'
+import ctypes, os, signal, sys, dit
+def fails(kind, call, *words):
+    try:
+        call()
+    except kind as error:
+        assert all(word in str(error) for word in words), error
+    else:
+        raise AssertionError((kind, words))
+class Mine(Exception):
+    pass
+def refuse(*_):
+    raise Mine("mine")
+fails(Mine, lambda: dit.Context(log=refuse, level=3), "mine")
+made, destroyed = [], []
+def interrupt(name):
+    function = getattr(dit._lib, name)
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return function(*arguments)
+    setattr(dit._lib, name, interrupted)
+    return lambda: setattr(dit._lib, name, function)
+for name in ("dit_context_destroy", "dit_model_destroy", "dit_job_destroy"):
+    def counted(at, destroy=getattr(dit._lib, name), name=name):
+        destroyed.append((name, bool(at)))
+        destroy(at)
+    setattr(dit._lib, name, counted)
+back = interrupt("dit_context_create")
+fails(KeyboardInterrupt, dit.Context)
+back()
+assert destroyed in ([("dit_context_destroy", True)], [("dit_context_destroy", False)]), destroyed
+del destroyed[:]
+with dit.Context() as context:
+    back = interrupt("dit_model_load")
+    fails(KeyboardInterrupt, lambda: context.load(sys.argv[1]))
+    back()
+    assert [name for name, _ in destroyed] == ["dit_model_destroy"], destroyed  # a cancelled one is NULL
+    fails(Mine, lambda: context.load(sys.argv[1], progress=refuse), "mine")
+    fails(dit.DitError, lambda: context.load(sys.argv[1], progress=lambda *_: False), "cancelled")
+    with context.load(sys.argv[1]) as model:
+        for name in ("dit_job_create", "dit_job_wait", "dit_encode_prompt"):
+            back = interrupt(name)
+            fails(KeyboardInterrupt, lambda: model.encode("a fox") if name == "dit_encode_prompt" else
+                  model.generate("a fox", width=32, height=32, steps=400))
+            back()
+        fails(Mine, lambda: model.generate("a fox", width=32, height=32, steps=400, progress=refuse), "mine")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert len(model.generate("a fox", width=32, height=32, steps=1)) == 1
+assert destroyed[-2:] == [("dit_model_destroy", True), ("dit_context_destroy", True)], destroyed
+fails(dit.DitError, lambda: dit.Context(devices=77), "77")
+with dit.Context(devices=0) as context:
+    assert context.device.name == dit.devices()[0].name and context.device.memory > 0
+END
+}
+python_more() { # start pictures, prompts as bytes, parts, LoRAs, caches and clips
+    DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 - "$tests" <<'END'
+import sys, dit
+def fails(kind, call, *words):
+    try:
+        call()
+    except kind as error:
+        assert all(word in str(error) for word in words), error
+    else:
+        raise AssertionError((kind, words))
+fixtures = sys.argv[1] + "/../"
+lora = fixtures + "lora_pixart_sigma/lora"
+told = []
+assert "euler" in dit.samplers() and "karras" in dit.schedules()
+with dit.Context() as context, context.load(sys.argv[1], components={"vae": sys.argv[1] + "/vae"}, loras=[lora, (lora, 0.5)],
+                                            progress=lambda part, done, total: told.append(part)) as model:
+    what = dict(width=32, height=32, steps=4, seed=5)
+    def paint(prompt, **more):
+        return model.generate(prompt, **dict(what, **more))[0]
+    fox = paint("a fox")
+    assert model.info.lora_count == 2 and "transformer" in told
+    assert paint("a fox", lora_weights=[0, 0]).rgba != fox.rgba == paint("a fox", lora_weights=[1, 0.5]).rgba
+    assert paint(model.encode("a fox"), negative_prompt=model.encode("")).rgba == fox.rgba
+    assert paint(model.encode("a (fox:1.3)", weighted=True)).rgba == paint("a (fox:1.3)", prompt_weights=True).rgba
+    owl = paint("an owl", init=fox, strength=0.5)
+    assert (owl.width, owl.height) == (32, 32) and owl.rgba not in (fox.rgba, paint("an owl").rgba)
+    tall = model.generate("an owl", init=dit.Picture(32, 64, bytes(32 * 64 * 4)), steps=1)[0]
+    assert (tall.width, tall.height) == (32, 64)
+    black = dit.Picture(32, 32, bytes(32 * 32 * 4))
+    assert paint("an owl", init=fox, strength=1, mask=black).rgba != paint("an owl", init=fox, strength=1).rgba
+    fails(ValueError, lambda: paint("x", init=dit.Picture(32, 32, fox.rgba[1:])), "init has 4095 bytes", "have 4096")
+    fails(ValueError, lambda: paint("x", init=[]), "init is empty")
+    fails(dit.DitError, lambda: paint("x", init=fox, width=64), "init_image")
+    fails(TypeError, lambda: paint("x", strenght=1), "strenght")
+    fails(TypeError, lambda: model.clip("x", count=2), "count")
+    fails(dit.DitError, lambda: paint("x", cache="teacup"), "teacup")
+    fails(dit.DitError, lambda: paint(model.encode("x")[:-1]), "damaged")
+    fails(ValueError, lambda: context.load(sys.argv[1], components={"vea": "x"}), "'vea'", "text_encoder_2")
+    fails(ValueError, lambda: context.load(sys.argv[1], loras=[(lora, 0)]), "weight")
+    fails(dit.DitError, lambda: context.load(sys.argv[1], loras=["no/such/lora"]), "no/such/lora")
+    cache = context.save_cache()
+    with dit.Context(cache=cache) as again:
+        assert again.save_cache() and again.device == context.device
+    with context.load(fixtures + "pipe_ltx") as clips:
+        frames = clips.clip("a fox", frames=9, width=64, height=64, steps=1)
+        assert len(frames) == 9 and all(len(frame.rgba) == 64 * 64 * 4 for frame in frames) and frames[0].rgba != frames[8].rgba
+        fails(dit.DitError, lambda: clips.clip("a fox", frames=10, width=64, height=64, steps=1), "frame_count 10", "9")
+END
+}
 numpy() { # rows from the top, as bytes and as an array
     DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit "$1" - "$tests" <<'END'
 import sys, dit, numpy
@@ -201,13 +305,33 @@ with dit.Context() as context, context.load(sys.argv[1]) as model:
     pixels = picture.numpy()
     assert pixels.shape == (64, 32, 4) and pixels.dtype == numpy.uint8 and (pixels[..., 3] == 255).all()
     assert pixels.tobytes() == picture.rgba and pixels[3, 5, 1] == picture.rgba[(3 * 32 + 5) * 4 + 1] and pixels.std() > 1
+    def again(init, **more):
+        return model.generate("an owl", steps=2, seed=5, init=init, **more)[0].rgba
+    grey, wide = numpy.ascontiguousarray(pixels[..., 0]), numpy.zeros((64, 40, 3), numpy.uint8)
+    wide[:, :32] = pixels[..., :3]
+    assert again(pixels) == again(picture) == again(pixels[..., :3]) == again(wide[:, :32])  # rows that others lie between, too
+    assert again(grey) == again(numpy.stack([grey] * 3, axis=2))
+    assert again(pixels, mask=grey) != again(pixels)
+    for wrong in (pixels.astype(float), pixels[..., :2], pixels[0, :, 0], [pixels, pixels.astype(float)]):
+        try:
+            again(wrong)
+        except ValueError as error:
+            assert "init is " in str(error) and "uint8" in str(error), error
+        else:
+            raise AssertionError("an array of another shape")
+    try:
+        model.generate("a fox", width=32, height=32, steps=400, progress=lambda *_: numpy.bool_(False))
+    except dit.DitError as error:
+        assert error.result == 2, error
+    else:
+        raise AssertionError("numpy's False cancels, too")
 END
 }
 csharp_compiles() {
     mcs -langversion:7 -warnaserror -out:csharp.exe "$prefix/share/dit/dit.cs" "$root/tests/csharp/test.cs" && mono csharp.exe layouts >csharp.layouts &&
         [ "$(wc -l <csharp.layouts)" -gt 100 ] && ! grep -v -x -F -f c.layouts csharp.layouts
 }
-csharp_runs() { mono csharp.exe "$tests" >csharp.log && cat csharp.log && grep -q '^1[0-9] checks' csharp.log; }
+csharp_runs() { mono csharp.exe "$tests" >csharp.log && cat csharp.log && grep -q '^3[0-9] checks' csharp.log; }
 meson_project() { # meson_project FOLDER: a program that wants dit, from the system or else as a subproject
     mkdir -p "$1" && cp "$examples/pictures.cpp" "$1/" &&
         printf '%s\n' "project('pictures', 'cpp', default_options: ['cpp_std=c++17'])" \
@@ -235,6 +359,8 @@ if have python3 'Python'; then
     [ "$(getconf LONG_BIT)" = 32 ] || check 'structs are those of version 0.2' recorded
     check 'pictures by Python' python
     check 'Python closes in any order' python_lifetimes
+    check 'Python raises what its hooks raise' python_raises
+    check 'Python gives pictures, prompts, parts and clips' python_more
     for interpreter in /usr/bin/python3 python3; do "$interpreter" -c 'import numpy' 2>/dev/null && break; done
     if "$interpreter" -c 'import numpy' 2>/dev/null; then check 'numpy arrays' numpy "$interpreter"; else echo 'skipped: numpy arrays: numpy is not installed'; fi
     if have mcs 'C#' && have mono 'C#'; then

@@ -5,6 +5,7 @@
         picture = model.generate("fox, fluent style on a purple background", seed=7)[0]
         picture.save("fox.png")
         pixels = picture.numpy()            # uint8 [height, width, 4], where numpy is installed
+        other = model.generate("owl", init=picture, strength=0.6)[0]    # so may an array be, or an image of PIL
 
 It needs Python 3.8 and nothing else. The structures below are those of dit.h 0.2 in the same order;
 tests/packages.sh compares every size and offset with the C compiler's. The library is the one that DIT_LIBRARY
@@ -13,9 +14,11 @@ names, else the system's.
 import ctypes as c
 import ctypes.util
 import os
+import signal
 import struct
 import threading
 import zlib
+from typing import NamedTuple
 
 VERSION = 200  # of the declarations below: major * 10000 + minor * 100 + patch
 OK, WORKING, CANCELLED = 0, 1, 2
@@ -74,6 +77,24 @@ class ModelInfo(c.Structure):
         (u32, "lora_count,control_count")])
 
 
+class DeviceInfo(c.Structure):
+    _fields_ = _fields([(c.c_char * 256, "name"), (c.c_uint8 * 16, "uuid"), (u32, "vendor,type,api_version,driver_version"),
+                        (u64, "memory"), (c.c_char * 32, "rung")])
+
+
+class Component(c.Structure):
+    _fields_ = _fields([(Source, "source"), (c.c_int, "role"), (f32, "weight"), (flag, "merge"), (c.c_int, "lora_of")])
+
+
+class Image(c.Structure):
+    _fields_ = _fields([(u32, "width,height"), (text, "rgba"), (size_t, "row_pitch"), (u64, "image"), (u32, "layout,format"),
+                        (pointer, "rgb")])
+
+
+class Reference(c.Structure):
+    _fields_ = _fields([(c.POINTER(Image), "frames"), (u32, "frame_count")])
+
+
 class Guidance(c.Structure):
     _fields_ = _fields([
         (f32, "scale,distilled,rescale,skip_layer,first,last,project,norm_limit,skip_first,skip_last"),
@@ -92,8 +113,8 @@ class JobDesc(c.Structure):
         (pointer, "negative_conditioning"), (size_t, "negative_conditioning_size"), (pointer, "inputs"),
         (u32, "input_count,width,height,frame_count"), (f32, "fps"), (u32, "image_count,steps"), (text, "sampler,schedule"),
         (Guidance, "guidance"), (f32, "shift,eta"), (u32, "clip_skip"), (u64, "seed"), (c.c_int, "rng"),
-        (pointer, "init_image"), (u32, "init_count"), (pointer, "mask"), (u32, "mask_count"), (f32, "strength"),
-        (pointer, "control_image"), (u32, "control_count"), (f32, "control_strength"), (pointer, "references"), (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
+        (c.POINTER(Image), "init_image"), (u32, "init_count"), (c.POINTER(Image), "mask"), (u32, "mask_count"), (f32, "strength"),
+        (c.POINTER(Image), "control_image"), (u32, "control_count"), (f32, "control_strength"), (c.POINTER(Reference), "references"), (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
         (flag, "float_frames"), (c.POINTER(c.c_float), "lora_weights"), (u32, "lora_weight_count"),
         (pointer, "adapters"), (u32, "adapter_count"), (text, "split"), (flag, "resume_on_loss"), (text, "cache"),
         (u32, "preview_interval"), (c.c_int, "preview"), (u32, "vae_tile"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])
@@ -122,6 +143,7 @@ def _load():
         raise OSError(f"{path} is version {library.dit_version()}, dit.py is written for {VERSION}")
     for name in "dit_context_destroy dit_model_get_info dit_model_destroy dit_job_status dit_job_cancel dit_job_destroy".split():
         getattr(library, name).restype = None
+    library.dit_sampler_name.restype = library.dit_schedule_name.restype = text
     return library
 
 
@@ -131,6 +153,8 @@ _lib = _load()
 def _check(result, error):
     if result < 0:
         raise DitError(error.message.decode("utf-8", "replace") or f"dit_result {result}", result)
+    if result == CANCELLED:
+        raise DitError("cancelled", CANCELLED)
     return result
 
 
@@ -148,15 +172,134 @@ def _whole(name, value, bits=32):
     return value
 
 
+def _is_no(answer):
+    """False, numpy's too; a function without a result gives None."""
+    return answer is not None and not answer
+
+
+def _image(name, value, keep):
+    """A dit_image of a Picture, or of whatever numpy reads as uint8 [height, width, 3 or 4] or [height, width]; `keep`
+    holds its bytes."""
+    if not isinstance(value, Picture):
+        import numpy
+        array = numpy.asarray(value)
+        if array.dtype != numpy.uint8 or array.ndim not in (2, 3) or array.ndim == 3 and array.shape[2] not in (3, 4):
+            raise ValueError(f"{name} is {array.dtype} {list(array.shape)}; it must be uint8 [height, width, 3 or 4], or a mask "
+                             "[height, width]")
+        if array.ndim == 2:
+            array = numpy.repeat(array[..., None], 3, axis=2)
+        if array.shape[2] == 3:
+            array = numpy.concatenate([array, numpy.full_like(array[..., :1], 255)], axis=2)
+        value = Picture(array.shape[1], array.shape[0], array.tobytes())
+    if len(value.rgba) != value.width * value.height * 4:
+        raise ValueError(f"{name} has {len(value.rgba)} bytes; {value.width} x {value.height} pixels have {value.width * value.height * 4}")
+    keep.append(value.rgba)
+    return Image(width=value.width, height=value.height, rgba=value.rgba)
+
+
+def _images(name, value, keep):
+    """An array of them and its length: of one picture, or of several in a list or a tuple."""
+    several = [_image(name, one, keep) for one in (value if isinstance(value, (list, tuple)) else [value])]
+    if not several:
+        raise ValueError(f"{name} is empty; None stands for no picture")
+    return (Image * len(several))(*several), len(several)
+
+
+class Device(NamedTuple):
+    """A Vulkan device. rung: the best kernels that it can run, "none" if dit cannot use it. memory: bytes."""
+    name: str
+    rung: str
+    memory: int
+    uuid: str
+
+    @classmethod
+    def _of(cls, info):
+        return cls(info.name.decode("utf-8", "replace"), info.rung.decode(), info.memory, bytes(info.uuid).hex())
+
+
+def devices():
+    """The devices of this machine, in the order by which Context counts them."""
+    count, error = u32(), Error()
+    _check(_lib.dit_device_list(None, c.byref(count), c.byref(error)), error)
+    infos = (DeviceInfo * count.value)()
+    _check(_lib.dit_device_list(infos, c.byref(count), c.byref(error)), error)
+    return [Device._of(info) for info in infos[:count.value]]
+
+
+def _names(function):
+    names = []
+    while function(u32(len(names))):
+        names.append(function(u32(len(names))).decode())
+    return names
+
+
+def samplers():
+    """Names that generate() takes as sampler; it knows those of diffusers, A1111 and ComfyUI, too."""
+    return _names(_lib.dit_sampler_name)
+
+
+def schedules():
+    """Names that generate() takes as schedule."""
+    return _names(_lib.dit_schedule_name)
+
+
+class _Hooks:
+    """Functions of Python that C calls. C passes no exception on, and ctypes would only print it: what is raised in one of
+    them ends the library's call as soon as that asks, and is raised again where the call returns. So is Ctrl-C."""
+
+    def __init__(self, log=None):
+        self._thread = threading.local()  # what was raised in it
+        self.log = LOG(lambda level, message, _: self._hook(log, level, message.decode("utf-8", "replace"))) if log else LOG()
+
+    def progress(self, func=None):
+        return Progress(PROGRESS(lambda what, *numbers: not _is_no(self._hook(func, what.decode("utf-8", "replace"), *numbers[:2]))))
+
+    def _hook(self, func, *arguments):
+        try:
+            answer = func(*arguments) if func else None
+        except BaseException as raised:
+            self._keep(raised)
+        return False if getattr(self._thread, "raised", None) else answer
+
+    def _keep(self, raised):
+        self._thread.raised = getattr(self._thread, "raised", None) or raised
+
+    def call(self, function, *arguments):
+        """Calls a function of the library. Python runs a signal's handler in the first function of Python that C calls,
+        where ctypes loses what it raises: until C has returned Ctrl-C is kept, too."""
+        handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+
+        def interrupt(*signal_and_frame):
+            try:
+                handler(*signal_and_frame)
+            except BaseException as raised:
+                self._keep(raised)
+
+        try:
+            if callable(handler):
+                signal.signal(signal.SIGINT, interrupt)
+            result = function(*arguments)
+        finally:
+            if callable(handler):
+                signal.signal(signal.SIGINT, handler)
+            raised, self._thread.raised = getattr(self._thread, "raised", None), None
+            try:
+                if raised:
+                    raise raised
+            finally:
+                del raised  # it holds this frame, and by that all that its callers hold
+        return result
+
+
 class _Handle:
     """An object of the library, destroyed when its owner has closed it and no call and no child of it uses it any more:
     in any thread, and whichever of them Python collects first."""
 
     _lock = threading.RLock()  # of all counts; a collection may come in the middle of a call
 
-    def __init__(self, destroy, pointer, parent=None, keeps=None):
-        self.pointer, self.parent = pointer, parent
-        self._destroy, self._keeps, self._users = destroy, keeps, 1
+    def __init__(self, destroy, hooks, parent=None):
+        self.pointer, self.hooks, self.parent = pointer(), hooks, parent
+        self._destroy, self._users = destroy, 1
 
     def take(self):
         with self._lock:
@@ -177,6 +320,16 @@ class _Handle:
 
 class _Owner:
     """Closes what it holds at the end of its `with`, or when it is collected."""
+
+    def _own(self, handle, create, *arguments):
+        """Calls create(*arguments, out, error). The handle is there before, so that nothing that is raised, Ctrl-C for one,
+        leaves an object behind."""
+        self._handle, error = handle, Error()
+        try:
+            _check(handle.hooks.call(create, *arguments, c.byref(handle.pointer), c.byref(error)), error)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self):
         return self
@@ -201,82 +354,210 @@ class _Owner:
 
 
 class Context(_Owner):
-    """A device, or several ("0,1"), and its pipelines. log(level, message) hears messages up to `level`."""
+    """A device, or several ("0,1"), and its pipelines. devices: numbers in devices(), part of a name, or "uuid:" and its
+    digits. log(level, message) hears messages up to `level`. cache: what save_cache() gave at the last start.
+    memory_limit: bytes of device memory. progress(what, done, total): False cancels."""
 
-    def __init__(self, devices=None, log=None, level=2, overrides=None):
-        desc, error, out, hear = ContextDesc(), Error(), pointer(), None
-        desc.devices = _text(devices.encode()) if devices else None
+    def __init__(self, devices=None, log=None, level=2, overrides=None, cache=None, memory_limit=0, progress=None):
+        desc, hooks = ContextDesc(), _Hooks(log)
+        desc.devices = _text(str(devices).encode()) if devices is not None else None
         desc.overrides = _text(overrides.encode()) if overrides else None
-        if log:
-            hear = LOG(lambda at, message, _: log(at, message.decode("utf-8", "replace")))
-            desc.logger.func, desc.logger.max_level = hear, level
-        _check(_lib.dit_context_create(c.byref(desc), c.byref(out), c.byref(error)), error)
-        self._handle = _Handle(_lib.dit_context_destroy, out, keeps=hear)
+        desc.logger.func, desc.logger.max_level = hooks.log, level
+        desc.cache, desc.cache_size = c.cast(cache, pointer), len(cache or b"")
+        desc.device_memory_limit = _whole("memory_limit", memory_limit, 64)
+        desc.progress = hooks.of_context = hooks.progress(progress)  # the library calls it for as long as the context lives
+        self._own(_Handle(_lib.dit_context_destroy, hooks), _lib.dit_context_create, c.byref(desc))
 
-    def load(self, path, weight_budget=0):
-        """A model from a file or a diffusers folder. weight_budget: bytes of device memory; the rest is streamed."""
-        return Model(self, path, weight_budget)
+    def load(self, path, weight_budget=0, components=None, loras=(), release_text_encoders=False, progress=None):
+        """A model from a file or a diffusers folder. weight_budget: bytes of device memory; the rest is streamed.
+
+        components: parts that lie elsewhere, as {"vae": path}; names are those of ROLES. loras: paths, or pairs of a path
+        and a weight. progress(part, done, total) counts bytes; if it returns False, DitError with result 2 ends the call.
+        """
+        return Model(self, path, weight_budget, components or {}, loras, release_text_encoders, progress)
+
+    @property
+    def device(self):
+        """The first device, with the kernels in use."""
+        info, error, handle = DeviceInfo(), Error(), self._use()
+        try:
+            _check(_lib.dit_context_device(handle.pointer, c.byref(info), c.byref(error)), error)
+        finally:
+            handle.drop()
+        return Device._of(info)
+
+    def save_cache(self):
+        """Bytes for Context(cache=): compiled pipelines, and what was measured."""
+        size, error, handle = size_t(), Error(), self._use()
+        try:
+            blob, room = None, 0
+            while True:
+                result = handle.hooks.call(_lib.dit_context_save_cache, handle.pointer, blob, c.byref(size), c.byref(error))
+                if blob and result >= 0:
+                    return blob.raw[:size.value]
+                if size.value <= room:  # else another thread has added to it since it was asked for its size
+                    _check(result, error)
+                blob, room = c.create_string_buffer(size.value), size.value
+        finally:
+            handle.drop()
+
+
+# The names of parts, as diffusers' folders have them, and their dit_role.
+ROLES = {"transformer": 1, "text_encoder": 2, "text_encoder_2": 3, "text_encoder_3": 4, "tokenizer": 5, "tokenizer_2": 6,
+         "tokenizer_3": 7, "vae": 8, "tae": 9, "scheduler": 10, "controlnet": 12, "transformer_2": 13, "image_encoder": 14}
+_LORA = 11
 
 
 class Model(_Owner):
     """Weights. `info` tells its family, sizes and defaults (dit_model_info)."""
 
-    def __init__(self, context, path, weight_budget):
-        desc, error, out, parent = ModelDesc(), Error(), pointer(), context._use()  # lives as long as its models
+    def __init__(self, context, path, weight_budget, components, loras, release_text_encoders, progress):
+        desc, parent, parts = ModelDesc(), context._use(), []  # a context lives as long as its models
+        handle = _Handle(_lib.dit_model_destroy, parent.hooks, parent)
         try:
-            desc.source.path = _text(os.fsencode(path))
+            for name, place in components.items():
+                if name not in ROLES:
+                    raise ValueError(f"there is no component {name!r}; there are {', '.join(ROLES)}")
+                parts.append(Component(Source(_text(os.fsencode(place))), ROLES[name]))
+            for lora in loras:
+                place, weight = lora if isinstance(lora, tuple) else (lora, 1)
+                if not weight:
+                    raise ValueError(f"the weight of {place} is 0, which C takes for 1: say so in lora_weights of generate()")
+                parts.append(Component(Source(_text(os.fsencode(place))), _LORA, weight))
+            desc.source.path = _text(os.fsencode(path)) if path is not None else None
             desc.weight_budget = _whole("weight_budget", weight_budget, 64)
-            _check(_lib.dit_model_load(parent.pointer, c.byref(desc), c.byref(out), c.byref(error)), error)
+            desc.release_text_encoders, desc.progress = release_text_encoders, parent.hooks.progress(progress)
+            array = (Component * len(parts))(*parts)
+            desc.components, desc.component_count = c.cast(array, pointer) if parts else None, len(parts)
         except BaseException:
-            parent.drop()
+            handle.drop()
             raise
-        self._handle = _Handle(_lib.dit_model_destroy, out, parent)
+        self._own(handle, _lib.dit_model_load, parent.pointer, c.byref(desc))
         self.info = ModelInfo()
-        _lib.dit_model_get_info(out, c.byref(self.info))
+        _lib.dit_model_get_info(handle.pointer, c.byref(self.info))
+
+    def encode(self, prompt, weighted=False):
+        """Bytes that stand for a prompt in generate(), on a machine without the text encoders too. weighted: as
+        prompt_weights."""
+        size, error, model = size_t(), Error(), self._use()
+        encode = _lib.dit_encode_weighted_prompt if weighted else _lib.dit_encode_prompt
+        try:
+            words = _text(prompt.encode())
+            for blob in (None, True):  # the size, which all prompts of a model share, then the bytes
+                blob = blob and c.create_string_buffer(size.value)
+                _check(model.hooks.call(encode, model.parent.pointer, model.pointer, words, blob, c.byref(size), c.byref(error)),
+                       error)
+            return blob.raw
+        finally:
+            model.drop()
 
     def generate(self, prompt="", negative_prompt=None, width=0, height=0, steps=0, seed=0, guidance=0.0, count=1,
-                 sampler=None, schedule=None, classes=None, progress=None):
+                 sampler=None, schedule=None, classes=None, progress=None, **more):
         """`count` pictures with the seeds seed, seed + 1…; zeros and None stand for the model's defaults. A model of
         clips makes single pictures.
 
-        classes: labels of a class-conditional model, one for each picture. progress(fraction, step, steps) is called
-        while the device works; if it returns False, DitError with result 2 (cancelled) ends the call.
+        Prompts are strings, or bytes of encode(). classes: labels of a class-conditional model, one for each picture.
+        progress(fraction, step, steps) is called while the device works; if it returns False, DitError with result 2
+        (cancelled) ends the call. More parameters are those of dit_job_desc in dit.h:
+
+        init, mask, control    a Picture, or what numpy reads as uint8 [height, width, 3 or 4], or for masks [height, width];
+                               or a list, the frames of a clip
+        references             a list of pictures, or of clips
+        strength, shift, eta, cache, split, vae_tile, prompt_weights
+        distilled              guidance.distilled
+        lora_weights           a number for each LoRA
         """
-        labels, count = None if classes is None else list(classes), count or 1
-        if labels is not None and len(labels) != count:
-            raise ValueError(f"classes has {len(labels)} labels for {count} pictures")
-        desc, error, job, model = JobDesc(), Error(), pointer(), self._use()
+        def make(job, desc, error):
+            return [self._read(job, i, desc.width, desc.height, error) for i in range(desc.image_count)]
+
+        return self._paint(make, progress, dict(more, prompt=prompt, negative_prompt=negative_prompt, width=width, height=height,
+                                                steps=steps, seed=seed, guidance=guidance, count=count, sampler=sampler,
+                                                schedule=schedule, classes=classes))
+
+    def clip(self, prompt="", frames=0, fps=0.0, **more):
+        """The frames of a clip, as a list of Pictures; other parameters are those of generate() but count. frames: such a
+        number as the model can make; 0: the model's."""
+        def make(job, desc, error):
+            status = Status()
+            _lib.dit_job_status(job, c.byref(status), None)
+            return [self._read(job, 0, desc.width, desc.height, error, i) for i in range(status.frame_count)]
+
+        progress = more.pop("progress", None)
+        if "count" in more:
+            raise TypeError("clip() has no parameter count: it makes one clip")
+        return self._paint(make, progress, dict(more, prompt=prompt), _whole("frames", frames), fps)
+
+    def _paint(self, make, progress, what, frames=1, fps=0.0):
+        """Runs a job; make(job, desc, error) reads its result."""
+        desc, error, job, keep, model = JobDesc(), Error(), pointer(), [], self._use()
         try:
-            desc.model, desc.image_count, desc.frame_count = model.pointer, _whole("count", count), 1
-            desc.width = _whole("width", width) or self.info.default_width
-            desc.height = _whole("height", height) or self.info.default_height
-            desc.steps, desc.seed, desc.guidance.scale = _whole("steps", steps), _whole("seed", seed, 64), guidance
-            desc.prompt = _text(prompt.encode()) if labels is None else None
-            for name, value in (("negative_prompt", negative_prompt), ("sampler", sampler), ("schedule", schedule)):
-                setattr(desc, name, _text(value.encode()) if value else None)
-            if labels is not None:
-                desc.class_labels = (c.c_int32 * count)(*(_whole("a class", label, 31) for label in labels))
-            _check(_lib.dit_job_create(model.parent.pointer, c.byref(desc), c.byref(job), c.byref(error)), error)
-            self._run(job, progress, error)
-            return [self._read(job, i, desc.width, desc.height, error) for i in range(count)]
+            self._describe(desc, what, keep)
+            desc.model, desc.frame_count, desc.fps = model.pointer, frames, fps
+            desc.progress = model.hooks.progress()
+            _check(model.hooks.call(_lib.dit_job_create, model.parent.pointer, c.byref(desc), c.byref(job), c.byref(error)), error)
+            self._run(job, model.hooks, progress, error)
+            return make(job, desc, error)
         finally:
             _lib.dit_job_destroy(job)
             model.drop()
 
-    def _run(self, job, progress, error):
+    def _describe(self, desc, what, keep):
+        """Fills desc from parameters of generate(), all of which must be known; what desc points to is in keep."""
+        take, size = what.pop, None
+        for name in ("init", "mask", "control"):
+            value = take(name, None)
+            if value is not None:
+                images, count = _images(name, value, keep)
+                setattr(desc, name if name == "mask" else name + "_image", images)
+                setattr(desc, name + "_count", count)
+                size = size or images[0]
+        references = [_images("references", one, keep) for one in take("references", None) or ()]
+        if references:
+            desc.references = (Reference * len(references))(*(Reference(*one) for one in references))
+            desc.reference_count = len(references)
+        classes, count = take("classes", None), take("count", 1) or 1
+        labels = None if classes is None else list(classes)
+        if labels is not None and len(labels) != count:
+            raise ValueError(f"classes has {len(labels)} labels for {count} pictures")
+        desc.image_count = _whole("count", count)
+        desc.width = _whole("width", take("width", 0)) or (size.width if size else self.info.default_width)
+        desc.height = _whole("height", take("height", 0)) or (size.height if size else self.info.default_height)
+        desc.steps, desc.seed = _whole("steps", take("steps", 0)), _whole("seed", take("seed", 0), 64)
+        desc.guidance.scale, desc.guidance.distilled = take("guidance", 0.0), take("distilled", 0.0)
+        prompt = take("prompt", "")
+        for name, value in (("", prompt if labels is None else None), ("negative_", take("negative_prompt", None))):
+            if isinstance(value, bytes):
+                keep.append(value)
+                setattr(desc, name + "conditioning", c.cast(value, pointer))
+                setattr(desc, name + "conditioning_size", len(value))
+            elif value is not None:
+                setattr(desc, name + "prompt", _text(value.encode()))
+        for name in ("sampler", "schedule", "cache", "split"):
+            value = take(name, None)
+            setattr(desc, name, _text(value.encode()) if value else None)
+        for name in ("strength", "shift", "eta"):
+            setattr(desc, name, take(name, 0.0))
+        desc.vae_tile, desc.prompt_weights = _whole("vae_tile", take("vae_tile", 0)), take("prompt_weights", False)
+        if labels is not None:
+            desc.class_labels = (c.c_int32 * count)(*(_whole("a class", label, 31) for label in labels))
+        weights = take("lora_weights", None)
+        if weights is not None:
+            desc.lora_weights, desc.lora_weight_count = (c.c_float * len(weights))(*weights), len(weights)
+        if what:
+            raise TypeError(f"there is no parameter {', '.join(what)}")
+
+    def _run(self, job, hooks, progress, error):
         status, result = Status(), WORKING
         while result == WORKING:  # ctypes lets other threads of Python run meanwhile
-            result = _lib.dit_job_wait(job, u64(50_000_000))
+            result = hooks.call(_lib.dit_job_wait, job, u64(50_000_000))
             _lib.dit_job_status(job, c.byref(status), c.byref(error))
-            if progress and progress(status.fraction, status.step, status.step_count) is False:
+            if progress and _is_no(progress(status.fraction, status.step, status.step_count)):
                 _lib.dit_job_cancel(job)
-        if result == CANCELLED:
-            raise DitError("cancelled", CANCELLED)
         _check(result, error)
 
-    def _read(self, job, image, width, height, error):
+    def _read(self, job, image, width, height, error, frame=0):
         rgba = (c.c_uint8 * (width * height * 4))()
-        _check(_lib.dit_job_read(job, READ_RGBA8, u32(image), u32(0), rgba, size_t(len(rgba)), size_t(0), c.byref(error)),
+        _check(_lib.dit_job_read(job, READ_RGBA8, u32(image), u32(frame), rgba, size_t(len(rgba)), size_t(0), c.byref(error)),
                error)
         return Picture(width, height, bytes(rgba))
 
