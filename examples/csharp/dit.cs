@@ -10,6 +10,7 @@
 // The structures are those of dit.h 0.2 in the same order; tests/packages.sh compares sizes and offsets with the C compiler's.
 using System;
 using System.Collections.Generic;
+using System.Runtime.ExceptionServices;
 using System.Runtime.InteropServices;
 using System.Text;
 using System.Threading;
@@ -21,21 +22,45 @@ namespace Dit {
         public DitException(string message, int result) : base(message) { Result = result; }
     }
 
+    // A picture that is given: bytes [Height][Width][4], sRGB, rows from the top.
+    public sealed class Pixels {
+        public readonly uint Width, Height;
+        public readonly byte[] Rgba;
+        public Pixels(uint width, uint height, byte[] rgba) {
+            if (rgba == null || (ulong)rgba.LongLength != (ulong)width * height * 4)
+                throw new ArgumentException((rgba == null ? 0 : rgba.LongLength) + " bytes are no " + width + " x " + height + " pixels of 4");
+            Width = width;
+            Height = height;
+            Rgba = rgba;
+        }
+    }
+
     // Parameters of a picture; zeros and nulls stand for the model's defaults.
     public sealed class Request {
-        public string Prompt = "", NegativePrompt, Sampler, Schedule;
+        public string Prompt = "", NegativePrompt, Sampler, Schedule, Cache;
+        public byte[] Encoded, NegativeEncoded; // of Model.Encode, instead of the prompts
         public uint Width, Height, Steps, Count = 1; // Count: pictures, with the seeds Seed, Seed + 1 and so on
         public ulong Seed;
-        public float Guidance;
+        public float Guidance, Distilled; // Distilled: guidance that is an input of the model (FLUX.1-dev)
         public int[] Classes; // labels of a class-conditional model, one for each picture, instead of a prompt
+        public Pixels Init, Mask; // start from Init; repaint where Mask is white. Their size is the picture's
+        public float Strength; // 0 to 1: how much of Init is replaced; 0: 0.75
+        public float[] LoraWeights; // strengths of the model's LoRAs
+    }
+
+    // A LoRA for Context.Load. Weight 0 stands for 1.
+    public sealed class Lora {
+        public string Path;
+        public float Weight;
     }
 
     // A device, or several ("0,1"), and its pipelines. Models keep it alive.
     public sealed class Context : IDisposable {
         internal readonly ContextHandle Handle;
 
-        // log(level, message) hears messages up to level, in any thread; nothing may be thrown in it.
-        public Context(string devices = null, Action<int, string> log = null, int level = 1) {
+        // log(level, message) hears messages up to level, in the thread that calls; what it throws is thrown by that call.
+        // cache: what SaveCache gave at the last start.
+        public Context(string devices = null, Action<int, string> log = null, int level = 1, byte[] cache = null) {
             if (Native.dit_version() / 100 != Native.Version / 100)
                 throw new DitException("libdit is version " + Native.dit_version() + ", dit.cs is written for " + Native.Version, -1);
             using (var text = new Texts()) {
@@ -43,6 +68,10 @@ namespace Dit {
                 var error = new Native.Error();
                 Handle = new ContextHandle(log);
                 desc.devices = text.Add(devices);
+                if (cache != null) {
+                    desc.cache = text.Pin(cache);
+                    desc.cache_size = (UIntPtr)cache.LongLength;
+                }
                 if (log != null) {
                     desc.logger.func = Marshal.GetFunctionPointerForDelegate(Native.Hear);
                     desc.logger.max_level = level;
@@ -50,14 +79,33 @@ namespace Dit {
                 }
                 IntPtr made;
                 int result = Native.dit_context_create(ref desc, out made, ref error);
-                if (result < 0) Handle.Dispose();
-                Native.Check(result, error);
-                Handle.Own(made);
+                Handle.Own(made, result, error);
             }
         }
 
         // A model from a file or a diffusers folder. weightBudget: bytes of device memory for weights, the rest is streamed.
-        public Model Load(string path, ulong weightBudget = 0) { return new Model(this, path, weightBudget); }
+        // progress(part, bytes, of bytes) is called in this thread; false ends the call with an OperationCanceledException.
+        public Model Load(string path, ulong weightBudget = 0, Func<string, ulong, ulong, bool> progress = null,
+                          params Lora[] loras) {
+            return new Model(this, path, weightBudget, progress, loras);
+        }
+
+        // Compiled pipelines and what was measured, for the next start.
+        public byte[] SaveCache() {
+            var error = new Native.Error();
+            byte[] blob = null;
+            for (;;) { // other threads may add to it between two calls
+                var room = blob == null ? 0 : blob.LongLength;
+                var size = (UIntPtr)room;
+                int result = Native.dit_context_save_cache(Handle, blob, ref size, ref error);
+                if (blob == null || (ulong)size <= (ulong)room) Native.Check(result, error);
+                if (blob != null && result >= 0) {
+                    Array.Resize(ref blob, (int)size);
+                    return blob;
+                }
+                blob = new byte[(long)size];
+            }
+        }
 
         public void Dispose() { Handle.Dispose(); }
     }
@@ -68,7 +116,7 @@ namespace Dit {
         readonly ModelHandle handle;
         readonly Native.ModelInfo info;
 
-        internal Model(Context context, string path, ulong weightBudget) {
+        internal Model(Context context, string path, ulong weightBudget, Func<string, ulong, ulong, bool> progress, Lora[] loras) {
             this.context = context;
             using (var text = new Texts()) {
                 var desc = new Native.ModelDesc();
@@ -76,11 +124,20 @@ namespace Dit {
                 IntPtr made;
                 desc.source.path = text.Add(path);
                 desc.weight_budget = weightBudget;
+                desc.progress = text.Progress(progress);
+                if (loras != null && loras.Length > 0) {
+                    var parts = new Native.Component[loras.Length];
+                    for (int i = 0; i < parts.Length; i++) {
+                        parts[i].source.path = text.Add(loras[i].Path);
+                        parts[i].role = Native.RoleLora;
+                        parts[i].weight = loras[i].Weight;
+                    }
+                    desc.components = text.Pin(parts);
+                    desc.component_count = (uint)parts.Length;
+                }
                 handle = new ModelHandle(context.Handle);
                 int result = Native.dit_model_load(context.Handle, ref desc, out made, ref error);
-                if (result < 0) handle.Dispose();
-                Native.Check(result, error);
-                handle.Own(made);
+                handle.Own(made, result, error);
                 Native.dit_model_get_info(handle, out info);
             }
         }
@@ -90,57 +147,104 @@ namespace Dit {
         public uint DefaultHeight { get { return info.default_height; } }
         public uint SizeMultiple { get { return info.size_multiple; } }
         public uint DefaultSteps { get { return info.default_steps; } }
+        public uint DefaultFrames { get { return info.default_frames; } } // 0: a model of single pictures
 
-        // Pictures as bytes [height][width][4], sRGB, rows from the top; of a model of clips single ones. progress(fraction, step, steps) is called in this thread
-        // about 20 times a second; false ends the call, like cancel, with an OperationCanceledException.
+        // A prompt as bytes for Request.Encoded, on a machine without the text encoders, too.
+        public byte[] Encode(string prompt) {
+            using (var text = new Texts()) {
+                var error = new Native.Error();
+                var size = UIntPtr.Zero;
+                IntPtr words = text.Add(prompt);
+                Native.Check(Native.dit_encode_prompt(context.Handle, handle, words, null, ref size, ref error), error);
+                var blob = new byte[(long)size];
+                Native.Check(Native.dit_encode_prompt(context.Handle, handle, words, blob, ref size, ref error), error);
+                return blob;
+            }
+        }
+
+        // Pictures as bytes [height][width][4], sRGB, rows from the top; of a model of clips single ones.
+        // progress(fraction, step, steps) is called in this thread about 20 times a second; false ends the call, like cancel,
+        // with an OperationCanceledException.
         public byte[][] Generate(Request what, Func<float, uint, uint, bool> progress = null,
                                  CancellationToken cancel = default(CancellationToken)) {
+            return Paint(what, 1, progress, cancel);
+        }
+
+        // The frames of a clip, likewise; frames: such a number as the model can make; 0: DefaultFrames.
+        public byte[][] GenerateClip(Request what, uint frames = 0, Func<float, uint, uint, bool> progress = null,
+                                     CancellationToken cancel = default(CancellationToken)) {
+            if (what.Count > 1) throw new ArgumentException("Count is " + what.Count + "; a call makes one clip");
+            return Paint(what, frames, progress, cancel);
+        }
+
+        byte[][] Paint(Request what, uint frames, Func<float, uint, uint, bool> progress, CancellationToken cancel) {
             using (var text = new Texts()) {
                 var desc = new Native.JobDesc();
                 var error = new Native.Error();
-                var labels = default(GCHandle);
                 var held = false;
-                uint count = what.Count != 0 ? what.Count : 1;
                 IntPtr job = IntPtr.Zero;
                 try {
-                    if (what.Classes != null && what.Classes.Length < count)
-                        throw new ArgumentException("Classes has " + what.Classes.Length + " labels for " + count + " pictures");
-                    if (what.Classes != null) {
-                        labels = GCHandle.Alloc(what.Classes, GCHandleType.Pinned);
-                        desc.class_labels = labels.AddrOfPinnedObject();
-                    } else {
-                        desc.prompt = text.Add(what.Prompt);
-                    }
+                    Describe(what, text, ref desc);
                     handle.DangerousAddRef(ref held);
                     desc.model = handle.DangerousGetHandle();
-                    desc.negative_prompt = text.Add(what.NegativePrompt);
-                    desc.sampler = text.Add(what.Sampler);
-                    desc.schedule = text.Add(what.Schedule);
-                    desc.width = what.Width != 0 ? what.Width : info.default_width;
-                    desc.height = what.Height != 0 ? what.Height : info.default_height;
-                    desc.steps = what.Steps;
-                    desc.image_count = count;
-                    desc.frame_count = 1;
-                    desc.seed = what.Seed;
-                    desc.guidance.scale = what.Guidance;
+                    desc.frame_count = frames;
+                    desc.progress = text.Progress((part, done, total) => !cancel.IsCancellationRequested);
                     Native.Check(Native.dit_job_create(context.Handle, ref desc, out job, ref error), error);
-                    Run(job, progress, cancel);
-                    var pictures = new byte[count][];
-                    for (uint i = 0; i < count; i++) {
+                    uint each = Run(job, progress, cancel);
+                    var pictures = new byte[desc.image_count * each][];
+                    for (uint i = 0; i < pictures.Length; i++) {
                         pictures[i] = new byte[(long)desc.width * desc.height * 4];
-                        Native.Check(Native.dit_job_read(job, 0, i, 0, pictures[i], (UIntPtr)pictures[i].LongLength, UIntPtr.Zero,
-                                                         ref error), error);
+                        Native.Check(Native.dit_job_read(job, 0, i / each, i % each, pictures[i], (UIntPtr)pictures[i].LongLength,
+                                                         UIntPtr.Zero, ref error), error);
                     }
                     return pictures;
                 } finally {
                     Native.dit_job_destroy(job);
                     if (held) handle.DangerousRelease();
-                    if (labels.IsAllocated) labels.Free();
                 }
             }
         }
 
-        static void Run(IntPtr job, Func<float, uint, uint, bool> progress, CancellationToken cancel) {
+        // What desc points to lives as long as text.
+        void Describe(Request what, Texts text, ref Native.JobDesc desc) {
+            uint count = what.Count != 0 ? what.Count : 1;
+            if (what.Classes != null && what.Classes.Length < count)
+                throw new ArgumentException("Classes has " + what.Classes.Length + " labels for " + count + " pictures");
+            if (what.Classes != null) {
+                desc.class_labels = text.Pin(what.Classes);
+            } else if (what.Encoded != null) {
+                desc.conditioning = text.Pin(what.Encoded);
+                desc.conditioning_size = (UIntPtr)what.Encoded.LongLength;
+            } else {
+                desc.prompt = text.Add(what.Prompt);
+            }
+            if (what.NegativeEncoded != null) {
+                desc.negative_conditioning = text.Pin(what.NegativeEncoded);
+                desc.negative_conditioning_size = (UIntPtr)what.NegativeEncoded.LongLength;
+            } else {
+                desc.negative_prompt = text.Add(what.NegativePrompt);
+            }
+            desc.sampler = text.Add(what.Sampler);
+            desc.schedule = text.Add(what.Schedule);
+            desc.cache = text.Add(what.Cache);
+            desc.init_image = text.Add(what.Init);
+            desc.mask = text.Add(what.Mask);
+            desc.strength = what.Strength;
+            desc.width = what.Width != 0 ? what.Width : what.Init != null ? what.Init.Width : info.default_width;
+            desc.height = what.Height != 0 ? what.Height : what.Init != null ? what.Init.Height : info.default_height;
+            desc.steps = what.Steps;
+            desc.image_count = count;
+            desc.seed = what.Seed;
+            desc.guidance.scale = what.Guidance;
+            desc.guidance.distilled = what.Distilled;
+            if (what.LoraWeights != null) {
+                desc.lora_weights = text.Pin(what.LoraWeights);
+                desc.lora_weight_count = (uint)what.LoraWeights.Length;
+            }
+        }
+
+        // Returns the number of frames that each clip has, of pictures 1.
+        static uint Run(IntPtr job, Func<float, uint, uint, bool> progress, CancellationToken cancel) {
             var status = new Native.Status();
             var error = new Native.Error();
             int result;
@@ -150,8 +254,8 @@ namespace Dit {
                 Native.dit_job_status(job, out status, ref error);
                 if (progress != null && !progress(status.fraction, status.step, status.step_count)) Native.dit_job_cancel(job);
             } while (result == Native.Working);
-            if (result == Native.Cancelled) throw new OperationCanceledException("cancelled");
             Native.Check(result, error);
+            return status.frame_count;
         }
 
         public void Dispose() { handle.Dispose(); }
@@ -165,10 +269,19 @@ namespace Dit {
             if (log != null) this.log = GCHandle.Alloc(log);
         }
         internal IntPtr LogUser { get { return GCHandle.ToIntPtr(log); } }
-        internal void Own(IntPtr made) { SetHandle(made); }
+        internal void Own(IntPtr made, int result, Native.Error error) {
+            SetHandle(made);
+            try {
+                Native.Check(result, error);
+            } catch {
+                Dispose();
+                throw;
+            }
+        }
         public override bool IsInvalid { get { return false; } } // the log is freed, too, where there is no context
         protected override bool ReleaseHandle() {
             Native.dit_context_destroy(handle);
+            Native.Forget();
             if (log.IsAllocated) log.Free();
             return true;
         }
@@ -182,18 +295,42 @@ namespace Dit {
             this.context = context;
             context.DangerousAddRef(ref held);
         }
-        internal void Own(IntPtr made) { SetHandle(made); }
+        internal void Own(IntPtr made, int result, Native.Error error) {
+            SetHandle(made);
+            try {
+                Native.Check(result, error);
+            } catch {
+                Dispose();
+                throw;
+            }
+        }
         public override bool IsInvalid { get { return false; } }
         protected override bool ReleaseHandle() {
             Native.dit_model_destroy(handle);
+            Native.Forget();
             if (held) context.DangerousRelease();
             return true;
         }
     }
 
-    // Strings as C reads them, UTF-8, until the end of a call.
+    // What C reads until the end of a call: strings as UTF-8, arrays that stay where they are, functions.
     internal sealed class Texts : IDisposable {
         readonly List<IntPtr> list = new List<IntPtr>();
+        readonly List<GCHandle> pinned = new List<GCHandle>();
+        internal IntPtr Pin(object array) {
+            pinned.Add(GCHandle.Alloc(array, GCHandleType.Pinned));
+            return pinned[pinned.Count - 1].AddrOfPinnedObject();
+        }
+        internal IntPtr Add(Pixels picture) {
+            if (picture == null) return IntPtr.Zero;
+            return Pin(new[] {new Native.Image {width = picture.Width, height = picture.Height, rgba = Pin(picture.Rgba)}});
+        }
+        internal Native.Progress Progress(Func<string, ulong, ulong, bool> progress) {
+            if (progress == null) return new Native.Progress();
+            pinned.Add(GCHandle.Alloc(progress));
+            return new Native.Progress {func = Marshal.GetFunctionPointerForDelegate(Native.Told),
+                                        user = GCHandle.ToIntPtr(pinned[pinned.Count - 1])};
+        }
         internal IntPtr Add(string text) {
             if (text == null) return IntPtr.Zero;
             if (text.IndexOf('\0') >= 0) throw new ArgumentException("there is a NUL in " + text.Replace("\0", "\\0"));
@@ -205,6 +342,7 @@ namespace Dit {
         }
         public void Dispose() {
             foreach (IntPtr copy in list) Marshal.FreeHGlobal(copy);
+            foreach (GCHandle array in pinned) array.Free();
         }
     }
 
@@ -217,7 +355,7 @@ namespace Dit {
 #pragma warning disable 649, 169 // members that only C reads or writes
     internal static class Native {
         internal const uint Version = 200; // of the declarations below
-        internal const int Working = 1, Cancelled = 2;
+        internal const int Working = 1, Cancelled = 2, RoleLora = 11;
         const string Library = "dit";
         const CallingConvention C = CallingConvention.Cdecl; // Windows of 32 bits has another one for what says nothing
 
@@ -237,6 +375,9 @@ namespace Dit {
             public int max_level;
             public IntPtr user;
         }
+        [StructLayout(LayoutKind.Sequential)] internal struct Progress {
+            public IntPtr func, user;
+        }
         [StructLayout(LayoutKind.Sequential)] internal struct ContextDesc {
             uint _zero_begin;
             public IntPtr devices, vulkan;
@@ -244,7 +385,8 @@ namespace Dit {
             public Transport transport;
             public Three allocator, device_allocator;
             public Logger logger;
-            public Two worker, progress;
+            public Two worker;
+            public Progress progress;
             public IntPtr cache;
             public UIntPtr cache_size;
             public Two marker;
@@ -261,6 +403,21 @@ namespace Dit {
             public ulong size;
             public IntPtr read_at, open, user;
         }
+        [StructLayout(LayoutKind.Sequential)] internal struct Component {
+            public Source source;
+            public int role;
+            public float weight;
+            public byte merge;
+            public int lora_of;
+        }
+        [StructLayout(LayoutKind.Sequential)] internal struct Image {
+            public uint width, height;
+            public IntPtr rgba;
+            public UIntPtr row_pitch;
+            public ulong image;
+            public uint layout, format;
+            public IntPtr rgb;
+        }
         [StructLayout(LayoutKind.Sequential)] internal struct ModelDesc {
             uint _zero_begin;
             public Source source;
@@ -273,7 +430,7 @@ namespace Dit {
             public byte release_text_encoders, keep_streamed, weights_by_need;
             public uint parts;
             public byte dry_run;
-            public Two progress;
+            public Progress progress;
             uint _zero_end;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct ModelInfo {
@@ -348,7 +505,7 @@ namespace Dit {
             public int preview;
             public uint vae_tile;
             public Target target;
-            public Two progress;
+            public Progress progress;
             uint _zero_end;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Status {
@@ -365,6 +522,11 @@ namespace Dit {
         [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_context_create(ref ContextDesc desc, out IntPtr made, ref Error error);
         [DllImport(Library, CallingConvention = C)] internal static extern void dit_context_destroy(IntPtr context);
+        [DllImport(Library, CallingConvention = C)]
+        internal static extern int dit_context_save_cache(ContextHandle context, [Out] byte[] blob, ref UIntPtr size, ref Error error);
+        [DllImport(Library, CallingConvention = C)]
+        internal static extern int dit_encode_prompt(ContextHandle context, ModelHandle model, IntPtr prompt, [Out] byte[] blob,
+                                                     ref UIntPtr size, ref Error error);
         [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_model_load(ContextHandle context, ref ModelDesc desc, out IntPtr made, ref Error error);
         [DllImport(Library, CallingConvention = C)]
@@ -384,14 +546,39 @@ namespace Dit {
         [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
         internal delegate void LogFunction(int level, IntPtr message, IntPtr user);
         internal static readonly LogFunction Hear = OnMessage; // kept for as long as the library may call it
+        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+        internal delegate byte ProgressFunction(IntPtr what, ulong done, ulong total, IntPtr user);
+        internal static readonly ProgressFunction Told = OnProgress;
+        [ThreadStatic] static Exception thrown; // in a function that C called: it must not leave that, and Check throws it
 
         [MonoPInvokeCallback(typeof(LogFunction))]
         static void OnMessage(int level, IntPtr message, IntPtr user) {
+            try {
+                ((Action<int, string>)GCHandle.FromIntPtr(user).Target)(level, Text(message));
+            } catch (Exception e) {
+                thrown = thrown ?? e;
+            }
+        }
+
+        [MonoPInvokeCallback(typeof(ProgressFunction))]
+        static byte OnProgress(IntPtr what, ulong done, ulong total, IntPtr user) {
+            try {
+                var progress = (Func<string, ulong, ulong, bool>)GCHandle.FromIntPtr(user).Target;
+                return thrown == null && progress(Text(what), done, total) ? (byte)1 : (byte)0;
+            } catch (Exception e) {
+                thrown = e;
+                return 0;
+            }
+        }
+
+        internal static void Forget() { thrown = null; } // of an object's end, which throws nothing
+
+        static string Text(IntPtr message) {
             int length = 0;
             while (Marshal.ReadByte(message, length) != 0) length++;
             var bytes = new byte[length];
             Marshal.Copy(message, bytes, 0, length);
-            ((Action<int, string>)GCHandle.FromIntPtr(user).Target)(level, Encoding.UTF8.GetString(bytes));
+            return Encoding.UTF8.GetString(bytes);
         }
 
         internal static string Text(byte[] bytes) {
@@ -400,6 +587,9 @@ namespace Dit {
         }
 
         internal static void Check(int result, Error error) {
+            Exception first = thrown;
+            thrown = null;
+            if (first != null) ExceptionDispatchInfo.Capture(first).Throw();
             if (result == Cancelled) throw new OperationCanceledException("cancelled");
             if (result >= 0) return;
             string message = Text(error.message);

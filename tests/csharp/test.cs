@@ -76,12 +76,63 @@ static class Test {
         model.Dispose();
         what.Classes = null;
         Fails<ObjectDisposedException>(() => model.Generate(what), "");
+        More(path);
         using (var context = new Dit.Context()) Fails<Dit.DitException>(() => context.Load("no/such/model"), "no/such/model");
         Fails<Dit.DitException>(() => new Dit.Context("no such device"), "no such device");
         new Dit.Context().Load(path); // forgotten: collected in any order
         GC.Collect();
         GC.WaitForPendingFinalizers();
         Console.WriteLine(checks + " checks");
+    }
+
+    // What functions throw that C calls; start pictures, prompts as bytes, LoRAs, caches and clips.
+    static void More(string path) {
+        Fails<InvalidTimeZoneException>(() => new Dit.Context(log: (l, m) => { throw new InvalidTimeZoneException("mine"); }, level: 3), "mine");
+        byte[] cache;
+        using (var context = new Dit.Context()) {
+            Fails<InvalidTimeZoneException>(() => context.Load(path, 0, (p, d, t) => { throw new InvalidTimeZoneException("mine"); }), "mine");
+            Fails<OperationCanceledException>(() => context.Load(path, 0, (p, d, t) => false), "cancelled");
+            Fails<Dit.DitException>(() => context.Load(path, 0, null, new Dit.Lora { Path = "no/such/lora" }), "no/such/lora");
+            var parts = new List<string>();
+            var lora = new Dit.Lora { Path = path + "/../lora_pixart_sigma/lora" };
+            using (var model = context.Load(path, 0, (p, d, t) => { parts.Add(p); return d <= t; }, lora)) {
+                Check(parts.Contains("transformer"), "progress");
+                var what = new Dit.Request { Prompt = "a fox", Width = 32, Height = 32, Steps = 4, Seed = 5 };
+                byte[] fox = model.Generate(what)[0];
+                what.LoraWeights = new float[] { 0 };
+                Check(!model.Generate(what)[0].SequenceEqual(fox), "a LoRA is off");
+                what.LoraWeights = null;
+                what.Prompt = "an owl";
+                byte[] owl = model.Generate(what)[0];
+                what.Encoded = model.Encode("a fox");
+                what.NegativeEncoded = model.Encode("");
+                GC.Collect();
+                Check(model.Generate(what)[0].SequenceEqual(fox), "encoded prompts");
+                what.Encoded = what.NegativeEncoded = null;
+                what.Width = what.Height = 0;
+                what.Init = new Dit.Pixels(32, 32, fox);
+                what.Strength = 0.5f;
+                byte[] both = model.Generate(what)[0];
+                Check(both.Length == fox.Length && !both.SequenceEqual(fox) && !both.SequenceEqual(owl), "a start picture");
+                what.Strength = 1;
+                byte[] whole = model.Generate(what)[0];
+                what.Mask = new Dit.Pixels(32, 32, new byte[32 * 32 * 4]);
+                Check(!model.Generate(what)[0].SequenceEqual(whole), "a mask");
+                Fails<ArgumentException>(() => new Dit.Pixels(32, 33, fox), "4096 bytes are no 32 x 33");
+                what.Cache = "teacup";
+                Fails<Dit.DitException>(() => model.Generate(what), "teacup");
+            }
+            cache = context.SaveCache();
+            using (var clips = context.Load(path + "/../pipe_ltx")) {
+                var what = new Dit.Request { Prompt = "a fox", Width = 64, Height = 64, Steps = 1 };
+                byte[][] frames = clips.GenerateClip(what, 9);
+                Check(clips.DefaultFrames > 9 && frames.Length == 9 && frames.All(f => f.Length == 64 * 64 * 4), "frames");
+                Check(!frames[0].SequenceEqual(frames[8]), "frames differ");
+                Check(clips.Generate(what).Length == 1, "a clip's model paints one picture");
+                Fails<Dit.DitException>(() => clips.GenerateClip(what, 10), "frame_count 10");
+            }
+        }
+        using (var context = new Dit.Context(cache: cache)) Check(cache.Length > 64 && context.SaveCache().Length >= 64, "a cache");
     }
 
     static int Main(string[] args) {
