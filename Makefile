@@ -9,11 +9,13 @@
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make clean
 #   make cards      the tables of what fits which card, in README.md and docs; make check-cards compares them
 #   make godot      the extension for Godot 4: build/godot/dit-godot.zip, and a demo (CC= another compiler adds its system)
-#   make install PREFIX=/usr/local;  make lib, make install-lib  the shared library, for pkg-config, CMake and Python
+#   make install PREFIX=/usr/local;  make lib, make install-lib  the shared library, for pkg-config, CMake and Python; with
+#                   LIBDIR=lib64 where the system has it so, CC=x86_64-w64-mingw32-gcc for Windows
 
 CC       = cc
 CFLAGS   = -O2
 PREFIX   = /usr/local
+LIBDIR   = lib
 FUZZ_SECONDS = 2
 NAMES    =
 GPUS     =
@@ -204,24 +206,28 @@ shaders: build/spirv
 # The shared library. Until version 1 its name has the minor version: structs may grow with it. A patch changes none.
 VERSION  = $(shell sed -n 's,.*define DIT_VERSION.*/\* \(.*\) \*/.*,\1,p' dit.h)
 ABI      = $(basename $(VERSION))
-LIBRARY  = build/lib/libdit.so.$(VERSION)
+MACHINE  = $(shell $(CC) -dumpmachine)
+WINDOWS  = $(findstring mingw,$(MACHINE))
+# Each cross compiler has a folder, so that none takes what another made for made.
+LIBRARY  = build/lib/$(if $(findstring -,$(CC)),$(MACHINE)/)$(if $(WINDOWS),dit.dll,libdit.so.$(VERSION))
+LINK_LIBRARY = -fPIC -fvisibility=hidden '-DDIT_API=__attribute__((visibility("default")))' -Wl,-soname,libdit.so.$(ABI) -Wl,-z,defs $(LIBS)
+LINK_DLL = '-DDIT_API=__declspec(dllexport)' -static -Wl,--out-implib,$(@D)/libdit.dll.a
 lib: $(LIBRARY)
 $(LIBRARY): dit.h
 	@mkdir -p $(@D)
-	$(CC) -std=gnu99 $(CFLAGS) -fPIC -fvisibility=hidden '-DDIT_API=__attribute__((visibility("default")))' -DDIT_IMPLEMENTATION \
-	    -shared -Wl,-soname,libdit.so.$(ABI) -Wl,-z,defs -x c $< -x none -o $@ $(LIBS)
-	@ln -sf libdit.so.$(VERSION) build/lib/libdit.so.$(ABI) && ln -sf libdit.so.$(ABI) build/lib/libdit.so
+	$(CC) -std=gnu99 $(CFLAGS) -DDIT_IMPLEMENTATION -shared -x c $< -x none -o $@ $(if $(WINDOWS),$(LINK_DLL),$(LINK_LIBRARY))
+	@$(if $(WINDOWS),:,cd $(@D) && ln -sf libdit.so.$(VERSION) libdit.so.$(ABI) && ln -sf libdit.so.$(ABI) libdit.so)
 # Folders may have spaces in their names, and begin with the ~ that some shells leave in PREFIX=~/.local.
 FOLDER   = $(if $(filter ~/%,$(firstword $(PREFIX))),$(patsubst ~/%,$(HOME)/%,$(PREFIX)),$(PREFIX))
 INTO     = '$(DESTDIR)$(FOLDER)'
 install-lib: $(LIBRARY)
-	install -d $(addprefix $(INTO)/,include lib/pkgconfig lib/cmake/dit share/dit)
+	install -d $(addprefix $(INTO)/,include $(LIBDIR)/pkgconfig $(LIBDIR)/cmake/dit share/dit $(if $(WINDOWS),bin))
 	install -m 644 dit.h $(INTO)/include
-	install -m 755 $(LIBRARY) $(INTO)/lib
-	cp -P build/lib/libdit.so build/lib/libdit.so.$(ABI) $(INTO)/lib
+	install -m 755 $(LIBRARY) $(INTO)/$(if $(WINDOWS),bin,$(LIBDIR))
+	cp -P $(dir $(LIBRARY))libdit$(if $(WINDOWS),.dll.a,.so $(dir $(LIBRARY))libdit.so.$(ABI)) $(INTO)/$(LIBDIR)
 	@for file in pkgconfig/dit.pc cmake/dit/ditConfig.cmake cmake/dit/ditConfigVersion.cmake; do \
-	    sed 's|@PREFIX@|$(FOLDER)|; s,@VERSION@,$(VERSION),; s,@ABI@,$(ABI),; s,@MAJOR@,$(word 1,$(subst ., ,$(VERSION))),; s,@MINOR@,$(word 2,$(subst ., ,$(VERSION))),' \
-	        tools/package/$${file##*/}.in >$(INTO)/lib/$$file; done
+	    sed 's|@PREFIX@|$(FOLDER)|; s|@LIBDIR@|$(LIBDIR)|; s,@VERSION@,$(VERSION),; s,@ABI@,$(ABI),; s,@MAJOR@,$(word 1,$(subst ., ,$(VERSION))),; s,@MINOR@,$(word 2,$(subst ., ,$(VERSION))),' \
+	        tools/package/$${file##*/}.in >$(INTO)/$(LIBDIR)/$$file; done
 	install -m 644 examples/python/dit.py examples/csharp/dit.cs $(INTO)/share/dit
 install: $(PROGRAMS)
 	install -d $(addprefix $(INTO)/,include bin share/dit)
@@ -239,7 +245,6 @@ install: $(PROGRAMS)
 # Godot's extension. The header of its interface comes from Godot itself, whichever is there; the zip has the libraries of
 # all compilers that this was called with.
 GODOT    = $(firstword $(shell command -v godot4 || command -v godot) $(CURDIR)/tools/newest.sh)
-MACHINE  = $(shell $(CC) -dumpmachine)
 ARCH     = $(patsubst aarch64,arm64,$(firstword $(subst -, ,$(MACHINE))))
 EXTENSION = build/godot/bin/$(if $(findstring mingw,$(MACHINE)),dit_godot.windows.$(ARCH).dll,$(if $(findstring \
                 darwin,$(MACHINE)),libdit_godot.macos.dylib,libdit_godot.linux.$(ARCH).so))

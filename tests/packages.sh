@@ -100,6 +100,29 @@ by_cmake() {
     sed -i 's/dit 0\.2/dit 0.1/' cmake/CMakeLists.txt
     ! cmake -S cmake -B cmake/older -DCMAKE_PREFIX_PATH="$prefix"
 }
+libdir() { # a folder of libraries two deep, in a staged root, where it is found by another name
+    where=lib/$(cc -print-multiarch)
+    rm -rf root two && make -C "$root" --no-print-directory install-lib DESTDIR="$work/root" PREFIX=/usr LIBDIR="$where" && [ ! -e root/usr/lib/libdit.so ] &&
+        mkdir two && cp "$examples/pictures.cpp" two/ && ln -s usr/lib root/lib || return 1
+    [ "$(PKG_CONFIG_PATH=root/usr/$where/pkgconfig pkg-config --variable=libdir dit)" = "/usr/$where" ] || return 1
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(pictures CXX)' 'find_package(dit REQUIRED)' 'message("found ${dit_MODELS}")' \
+        'add_executable(pictures pictures.cpp)' 'target_link_libraries(pictures dit::dit)' >two/CMakeLists.txt
+    for place in lib usr/lib; do
+        (unset LD_LIBRARY_PATH && cmake -S two -B "two/$place" -DCMAKE_CXX_STANDARD=17 -Ddit_DIR="$work/root/$place/${where#lib/}/cmake/dit" && cmake --build "two/$place" &&
+            "two/$place/pictures" "$tests" "a fox" 11) && picture picture-11.ppm || return 1
+    done
+}
+cmake_subproject() { # what a copy of this folder gives, static and shared, without the prefix
+    rm -rf nested && mkdir -p nested/dit && cp "$root/dit.h" "$root/CMakeLists.txt" nested/dit/ && cp "$examples/pictures.cpp" nested/ &&
+        printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(pictures CXX)' 'add_subdirectory(dit)' 'add_executable(pictures pictures.cpp)' \
+            'target_compile_features(pictures PRIVATE cxx_std_17)' 'target_link_libraries(pictures dit::dit)' >nested/CMakeLists.txt || return 1
+    for shared in OFF ON; do
+        (unset LD_LIBRARY_PATH && cmake -S nested -B nested/$shared -DBUILD_SHARED_LIBS=$shared && cmake --build nested/$shared && rm -f picture-12.ppm &&
+            nested/$shared/pictures "$tests" "a fox" 12) && picture picture-12.ppm || return 1
+    done
+    [ -e nested/OFF/dit/libdit.a ] && [ "$(readlink nested/ON/dit/libdit.so.${version%.*})" = "libdit.so.$version" ] &&
+        ! nm -D --defined-only nested/ON/dit/libdit.so | grep -v ' dit_'
+}
 python() {
     DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 - "$tests" "$prefix/bin/dit" <<'END'
 import subprocess, sys, dit
@@ -351,8 +374,16 @@ meson_installs() { # the library and its pkg-config file, as make install-lib ha
         meson install -C alone/build && for path in include/dit.h lib/libdit.so "lib/$(readlink "$prefix/lib/libdit.so")" lib/pkgconfig/dit.pc; do [ -e "$work/own/$path" ] || return 1; done &&
         [ "$(PKG_CONFIG_PATH=$work/own/lib/pkgconfig pkg-config --modversion dit)" = "$(pkg-config --modversion dit)" ]
 }
+meson_windows() { # the library has the name by which dit.cs and dit.py look for it
+    printf '%s\n' '[binaries]' "c = 'x86_64-w64-mingw32-gcc'" "ar = 'x86_64-w64-mingw32-ar'" '[host_machine]' "system = 'windows'" "cpu_family = 'x86_64'" \
+        "cpu = 'x86_64'" "endian = 'little'" >windows.ini && meson setup --cross-file windows.ini alone/windows alone &&
+        meson introspect --targets alone/windows | grep -q '/dit\.dll"'
+}
 have pkg-config 'C++' && check 'C++ by pkg-config' cxx
 have cmake 'CMake' && check 'C++ by CMake, and another minor version refused' by_cmake
+version=$(sed -n 's/^Version: //p' "$prefix/lib/pkgconfig/dit.pc")
+have cmake 'CMake' && check 'C++ by CMake with dit as a subproject' cmake_subproject
+have cmake 'LIBDIR' && have pkg-config 'LIBDIR' && check 'LIBDIR, DESTDIR, and a folder with two names' libdir
 have pkg-config 'a prefix with spaces' && check 'a prefix with spaces, and one with ~' spaces
 if have python3 'Python'; then
     check "dit.py's structures are dit.h's" layouts
@@ -373,6 +404,7 @@ if have meson 'Meson' && have ninja 'Meson' && have pkg-config 'Meson'; then
     cp picture-10.ppm meson-10.ppm
     check 'Meson with dit as a subproject' meson_subproject
     check 'Meson installs the library' meson_installs
+    have x86_64-w64-mingw32-gcc 'Meson for Windows' && check "Meson's library for Windows is dit.dll" meson_windows
 fi
 
 echo "packages: $passed passed, $failed failed"

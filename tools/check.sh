@@ -82,7 +82,7 @@ top_level() { # the list of docs/architecture.md 1
     [ -s $work/top ] || { echo "note: no repository here, nothing to compare"; return 0; }
     for name in $(cat $work/top); do
         case $name in
-        .ci | .clang-format | .editorconfig | .gitattributes | .github | .gitignore | dit.h | Makefile | meson.build | LICENSE) ;;
+        .ci | .clang-format | .editorconfig | .gitattributes | .github | .gitignore | dit.h | Makefile | meson.build | CMakeLists.txt | LICENSE) ;;
         BENCHMARKS.md | CHANGELOG.md | CONTRIBUTING.md | README.md) ;;
         docs | examples | models | shaders | src | tests | tools) ;;
         *) echo "$name: the top level holds what docs/architecture.md 1 lists, and nothing else"; return 1 ;;
@@ -151,9 +151,7 @@ windows_programs() { # as MinGW builds them for Windows: dit with all of dit.h i
         printf '%s\n' dit-bench dit-compare dit-plan dit-convert | side_by_side $windows -Isrc -Itests/support -Ibuild -include library.h 'tools/{}.c'
 }
 windows_dll() { # a DLL that exports what dit.h declares; it needs nothing that Windows lacks
-    printf '#define DIT_API __declspec(dllexport)\n#define DIT_IMPLEMENTATION\n#include "dit.h"\n' >$work/dll.c
-    $mingw-gcc -std=c99 -O0 -I. -isystem $work/vulkan -shared -static -o $work/dit.dll $work/dll.c || return 1
-    $mingw-objdump -p $work/dit.dll >$work/dll.txt
+    make --no-print-directory lib CC=$mingw-gcc CFLAGS="-O0 -isystem $work/vulkan" && $mingw-objdump -p build/lib/$mingw/dit.dll >$work/dll.txt || return 1
     declared=$(grep -c '^DIT_API .*dit_' src/dit_api.h)
     exported=$(sed -n '/Ordinal\/Name Pointer/,/^$/p' $work/dll.txt | grep -cw 'dit_[a-z_]*')
     [ "$exported" -ge "$declared" ] || { echo "dit_api.h declares $declared functions, the DLL exports $exported"; return 1; }
