@@ -7,8 +7,9 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                                   dit_error *err) {
     dit_status status;
     dit_error why;
-    if (!job || !dst || (frame >= job->request.shape.frames && frame != DIT_ALL_FRAMES) ||
-        image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 || (int)what > DIT_READ_PREVIEW) {
+    if (!job || !dst) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: job and dst must be given");
+    if ((frame >= job->request.shape.frames && frame != DIT_ALL_FRAMES) || image >= job->request.shape.image_count ||
+        (int)what < DIT_READ_RGBA8 || (int)what > DIT_READ_PREVIEW) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);

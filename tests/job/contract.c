@@ -858,6 +858,7 @@ static void test_reading(void) {
         far += i + 1 < SIDE && wide[i * (SIDE * 4 + 12) + SIDE * 4 + 3] != 0xab;
     }
     CHECK_MESSAGE(far == 0, "a row pitch is not kept");
+    CHECK(refused(dit_job_read(job, DIT_READ_RGBA8, 0, 0, NULL, sizeof wide, 0, &err), &err, "dst"));
     CHECK(refused(dit_job_read(job, DIT_READ_RGBA8, 0, 0, wide, BYTES - 1, 0, &err), &err, "bytes"));
     CHECK(refused(dit_job_read(job, DIT_READ_RGBA8, 0, 0, wide, sizeof wide, SIDE * 4 - 1, &err), &err, "bytes"));
     CHECK(refused(dit_job_read(job, DIT_READ_RGB_F32, 0, 0, rgb, sizeof rgb - 1, 0, &err), &err, "bytes"));
