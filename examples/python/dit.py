@@ -11,6 +11,8 @@ It needs Python 3.8 and nothing else. The structures below are those of dit.h 0.
 tests/packages.sh compares every size and offset with the C compiler's. The library is the one that DIT_LIBRARY
 names, else the system's.
 """
+from __future__ import annotations
+
 import ctypes as c
 import ctypes.util
 import os
@@ -18,7 +20,7 @@ import signal
 import struct
 import threading
 import zlib
-from typing import NamedTuple
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 VERSION = 200  # of the declarations below: major * 10000 + minor * 100 + patch
 OK, WORKING, CANCELLED = 0, 1, 2
@@ -217,7 +219,7 @@ class Device(NamedTuple):
         return cls(info.name.decode("utf-8", "replace"), info.rung.decode(), info.memory, bytes(info.uuid).hex())
 
 
-def devices():
+def devices() -> list[Device]:
     """The devices of this machine, in the order by which Context counts them."""
     count, error = u32(), Error()
     _check(_lib.dit_device_list(None, c.byref(count), c.byref(error)), error)
@@ -233,12 +235,12 @@ def _names(function):
     return names
 
 
-def samplers():
+def samplers() -> list[str]:
     """Names that generate() takes as sampler; it knows those of diffusers, A1111 and ComfyUI, too."""
     return _names(_lib.dit_sampler_name)
 
 
-def schedules():
+def schedules() -> list[str]:
     """Names that generate() takes as schedule."""
     return _names(_lib.dit_schedule_name)
 
@@ -358,7 +360,9 @@ class Context(_Owner):
     digits. log(level, message) hears messages up to `level`. cache: what save_cache() gave at the last start.
     memory_limit: bytes of device memory. progress(what, done, total): False cancels."""
 
-    def __init__(self, devices=None, log=None, level=2, overrides=None, cache=None, memory_limit=0, progress=None):
+    def __init__(self, devices: str | int | None = None, log: Callable[[int, str], Any] | None = None, level: int = 2,
+                 overrides: str | None = None, cache: bytes | None = None, memory_limit: int = 0,
+                 progress: Callable[[str, int, int], Any] | None = None):
         desc, hooks = ContextDesc(), _Hooks(log)
         desc.devices = _text(str(devices).encode()) if devices is not None else None
         desc.overrides = _text(overrides.encode()) if overrides else None
@@ -368,7 +372,9 @@ class Context(_Owner):
         desc.progress = hooks.of_context = hooks.progress(progress)  # the library calls it for as long as the context lives
         self._own(_Handle(_lib.dit_context_destroy, hooks), _lib.dit_context_create, c.byref(desc))
 
-    def load(self, path, weight_budget=0, components=None, loras=(), release_text_encoders=False, progress=None):
+    def load(self, path: str | os.PathLike | None, weight_budget: int = 0, components: Mapping[str, str | os.PathLike] | None = None,
+             loras: Iterable[str | os.PathLike | tuple[str | os.PathLike, float]] = (), release_text_encoders: bool = False,
+             progress: Callable[[str, int, int], Any] | None = None) -> Model:
         """A model from a file or a diffusers folder. weight_budget: bytes of device memory; the rest is streamed.
 
         components: parts that lie elsewhere, as {"vae": path}; names are those of ROLES. loras: paths, or pairs of a path
@@ -377,7 +383,7 @@ class Context(_Owner):
         return Model(self, path, weight_budget, components or {}, loras, release_text_encoders, progress)
 
     @property
-    def device(self):
+    def device(self) -> Device:
         """The first device, with the kernels in use."""
         info, error, handle = DeviceInfo(), Error(), self._use()
         try:
@@ -386,7 +392,7 @@ class Context(_Owner):
             handle.drop()
         return Device._of(info)
 
-    def save_cache(self):
+    def save_cache(self) -> bytes:
         """Bytes for Context(cache=): compiled pipelines, and what was measured."""
         size, error, handle = size_t(), Error(), self._use()
         try:
@@ -436,7 +442,7 @@ class Model(_Owner):
         self.info = ModelInfo()
         _lib.dit_model_get_info(handle.pointer, c.byref(self.info))
 
-    def encode(self, prompt, weighted=False):
+    def encode(self, prompt: str, weighted: bool = False) -> bytes:
         """Bytes that stand for a prompt in generate(), on a machine without the text encoders too. weighted: as
         prompt_weights."""
         size, error, model = size_t(), Error(), self._use()
@@ -451,8 +457,10 @@ class Model(_Owner):
         finally:
             model.drop()
 
-    def generate(self, prompt="", negative_prompt=None, width=0, height=0, steps=0, seed=0, guidance=0.0, count=1,
-                 sampler=None, schedule=None, classes=None, progress=None, **more):
+    def generate(self, prompt: str | bytes = "", negative_prompt: str | bytes | None = None, width: int = 0, height: int = 0,
+                 steps: int = 0, seed: int = 0, guidance: float = 0.0, count: int = 1, sampler: str | None = None,
+                 schedule: str | None = None, classes: Sequence[int] | None = None,
+                 progress: Callable[[float, int, int], Any] | None = None, **more: Any) -> list[Picture]:
         """`count` pictures with the seeds seed, seed + 1…; zeros and None stand for the model's defaults. A model of
         clips makes single pictures.
 
@@ -474,7 +482,7 @@ class Model(_Owner):
                                                 steps=steps, seed=seed, guidance=guidance, count=count, sampler=sampler,
                                                 schedule=schedule, classes=classes))
 
-    def clip(self, prompt="", frames=0, fps=0.0, **more):
+    def clip(self, prompt: str | bytes = "", frames: int = 0, fps: float = 0.0, **more: Any) -> list[Picture]:
         """The frames of a clip, as a list of Pictures; other parameters are those of generate() but count. frames: such a
         number as the model can make; 0: the model's."""
         def make(job, desc, error):
@@ -565,7 +573,7 @@ class Model(_Owner):
 class Picture:
     """sRGB pixels: rgba is bytes [height][width][4], alpha 255."""
 
-    def __init__(self, width, height, rgba):
+    def __init__(self, width: int, height: int, rgba: bytes):
         self.width, self.height, self.rgba = width, height, rgba
 
     def numpy(self):
@@ -573,7 +581,7 @@ class Picture:
         import numpy
         return numpy.frombuffer(self.rgba, numpy.uint8).reshape(self.height, self.width, 4)
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike) -> None:
         """Writes a PNG."""
         row = self.width * 4
         lines = b"".join(b"\0" + self.rgba[y * row:(y + 1) * row] for y in range(self.height))
