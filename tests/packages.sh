@@ -334,6 +334,13 @@ with dit.Context() as context, context.load(sys.argv[1]) as model:
     wide[:, :32] = pixels[..., :3]
     assert again(pixels) == again(picture) == again(pixels[..., :3]) == again(wide[:, :32])  # rows that others lie between, too
     assert again(grey) == again(numpy.stack([grey] * 3, axis=2))
+    class Palette:  # as an image of PIL is: an array of it has numbers of colours
+        def convert(self, mode):
+            assert mode == "RGBA"
+            return pixels
+        def __array__(self, *_, **__):
+            return grey
+    assert again(Palette()) == again(pixels)
     assert again(pixels, mask=grey) != again(pixels)
     for wrong in (pixels.astype(float), pixels[..., :2], pixels[0, :, 0], [pixels, pixels.astype(float)]):
         try:

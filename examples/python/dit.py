@@ -184,7 +184,7 @@ def _image(name, value, keep):
     holds its bytes."""
     if not isinstance(value, Picture):
         import numpy
-        array = numpy.asarray(value)
+        array = numpy.asarray(value.convert("RGBA") if hasattr(value, "convert") else value)  # PIL's: of palettes it gives indices
         if array.dtype != numpy.uint8 or array.ndim not in (2, 3) or array.ndim == 3 and array.shape[2] not in (3, 4):
             raise ValueError(f"{name} is {array.dtype} {list(array.shape)}; it must be uint8 [height, width, 3 or 4], or a mask "
                              "[height, width]")
