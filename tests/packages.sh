@@ -305,6 +305,10 @@ with dit.Context() as context, context.load(sys.argv[1], components={"vae": sys.
     fails(ValueError, lambda: paint("x", init=[]), "init is empty")
     fails(dit.DitError, lambda: paint("x", init=fox, width=64), "init_image")
     fails(TypeError, lambda: paint("x", strenght=1), "strenght")
+    fails(TypeError, lambda: paint("x", steps=2.0), "steps is 2.0", "whole")
+    fails(TypeError, lambda: paint("x", guidance="3"), "guidance is '3'")
+    fails(TypeError, lambda: paint("x", seed=None), "seed is None")  # which often stands for a random one: 0 is not
+    assert paint("a fox", guidance=None, strength=None, vae_tile=None, sampler=None).rgba == fox.rgba
     fails(TypeError, lambda: model.clip("x", count=2), "count")
     fails(dit.DitError, lambda: paint("x", cache="teacup"), "teacup")
     fails(dit.DitError, lambda: paint(model.encode("x")[:-1]), "damaged")

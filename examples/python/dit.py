@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes as c
 import ctypes.util
+import operator
 import os
 import signal
 import struct
@@ -167,11 +168,22 @@ def _text(encoded):
     return encoded
 
 
-def _whole(name, value, bits=32):
+def _whole(name, value, bits=32, none=0):
     """A number that C has room for: ctypes takes the lowest bits of any other, and a seed of -1 would be one."""
+    try:
+        value = operator.index(none if value is None else value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
     if not 0 <= value < 1 << bits:
         raise ValueError(f"{name} is {value}; it must be 0 to {(1 << bits) - 1}")
     return value
+
+
+def _real(name, value):
+    try:
+        return f32(0 if value is None else value).value
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a number") from None
 
 
 def _is_no(answer):
@@ -457,8 +469,8 @@ class Model(_Owner):
         finally:
             model.drop()
 
-    def generate(self, prompt: str | bytes = "", negative_prompt: str | bytes | None = None, width: int = 0, height: int = 0,
-                 steps: int = 0, seed: int = 0, guidance: float = 0.0, count: int = 1, sampler: str | None = None,
+    def generate(self, prompt: str | bytes | None = "", negative_prompt: str | bytes | None = None, width: int | None = 0,
+                 height: int | None = 0, steps: int | None = 0, seed: int = 0, guidance: float | None = 0.0, count: int = 1, sampler: str | None = None,
                  schedule: str | None = None, classes: Sequence[int] | None = None,
                  progress: Callable[[float, int, int], Any] | None = None, **more: Any) -> list[Picture]:
         """`count` pictures with the seeds seed, seed + 1…; zeros and None stand for the model's defaults. A model of
@@ -500,7 +512,7 @@ class Model(_Owner):
         desc, error, job, keep, model = JobDesc(), Error(), pointer(), [], self._use()
         try:
             self._describe(desc, what, keep)
-            desc.model, desc.frame_count, desc.fps = model.pointer, frames, fps
+            desc.model, desc.frame_count, desc.fps = model.pointer, frames, _real("fps", fps)
             desc.progress = model.hooks.progress()
             _check(model.hooks.call(_lib.dit_job_create, model.parent.pointer, c.byref(desc), c.byref(job), c.byref(error)), error)
             self._run(job, model.hooks, progress, error)
@@ -530,8 +542,8 @@ class Model(_Owner):
         desc.image_count = _whole("count", count)
         desc.width = _whole("width", take("width", 0)) or (size.width if size else self.info.default_width)
         desc.height = _whole("height", take("height", 0)) or (size.height if size else self.info.default_height)
-        desc.steps, desc.seed = _whole("steps", take("steps", 0)), _whole("seed", take("seed", 0), 64)
-        desc.guidance.scale, desc.guidance.distilled = take("guidance", 0.0), take("distilled", 0.0)
+        desc.steps, desc.seed = _whole("steps", take("steps", 0)), _whole("seed", take("seed", 0), 64, none=None)
+        desc.guidance.scale, desc.guidance.distilled = _real("guidance", take("guidance", 0)), _real("distilled", take("distilled", 0))
         prompt = take("prompt", "")
         for name, value in (("", prompt if labels is None else None), ("negative_", take("negative_prompt", None))):
             if isinstance(value, bytes):
@@ -544,8 +556,8 @@ class Model(_Owner):
             value = take(name, None)
             setattr(desc, name, _text(value.encode()) if value else None)
         for name in ("strength", "shift", "eta"):
-            setattr(desc, name, take(name, 0.0))
-        desc.vae_tile, desc.prompt_weights = _whole("vae_tile", take("vae_tile", 0)), take("prompt_weights", False)
+            setattr(desc, name, _real(name, take(name, 0)))
+        desc.vae_tile, desc.prompt_weights = _whole("vae_tile", take("vae_tile", 0)), bool(take("prompt_weights", False))
         if labels is not None:
             desc.class_labels = (c.c_int32 * count)(*(_whole("a class", label, 31) for label in labels))
         weights = take("lora_weights", None)
