@@ -207,7 +207,7 @@ shaders: build/spirv
 VERSION  = $(shell sed -n 's,.*define DIT_VERSION.*/\* \(.*\) \*/.*,\1,p' dit.h)
 ABI      = $(basename $(VERSION))
 MACHINE  = $(shell $(CC) -dumpmachine)
-WINDOWS  = $(findstring mingw,$(MACHINE))
+WINDOWS  = $(findstring mingw,$(MACHINE))$(findstring windows,$(MACHINE))
 # Each cross compiler has a folder, so that none takes what another made for made.
 LIBRARY  = build/lib/$(if $(findstring -,$(CC)),$(MACHINE)/)$(if $(WINDOWS),dit.dll,libdit.so.$(VERSION))
 LINK_LIBRARY = -fPIC -fvisibility=hidden '-DDIT_API=__attribute__((visibility("default")))' -Wl,-soname,libdit.so.$(ABI) -Wl,-z,defs $(LIBS)

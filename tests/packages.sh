@@ -307,6 +307,13 @@ with dit.Context() as context, context.load(sys.argv[1], components={"vae": sys.
     fails(TypeError, lambda: paint("x", strenght=1), "strenght")
     fails(TypeError, lambda: paint("x", steps=2.0), "steps is 2.0", "whole")
     fails(TypeError, lambda: paint("x", guidance="3"), "guidance is '3'")
+    for kind in ("proj", "vae"):
+        seen = []
+        shown = model.generate("a fox", width=32, height=32, steps=40, seed=5, preview=lambda *seen_now: seen.append(seen_now), preview_interval=2,
+                               preview_kind=kind)[0]
+        assert seen and all(len(picture.rgba) == picture.width * picture.height * 4 and 0 < step <= 40 for picture, step in seen)
+        assert len({picture.rgba for picture, _ in seen}) == len(seen) and shown.rgba == model.generate("a fox", width=32, height=32, steps=40, seed=5)[0].rgba
+    fails(ValueError, lambda: paint("x", preview_kind="best"), "'best'", "'proj'")
     fails(TypeError, lambda: paint("x", seed=None), "seed is None")  # which often stands for a random one: 0 is not
     assert paint("a fox", guidance=None, strength=None, vae_tile=None, sampler=None).rgba == fox.rgba
     fails(TypeError, lambda: model.clip("x", count=2), "count")

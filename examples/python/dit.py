@@ -25,7 +25,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 VERSION = 200  # of the declarations below: major * 10000 + minor * 100 + patch
 OK, WORKING, CANCELLED = 0, 1, 2
-READ_RGBA8 = 0
+READ_RGBA8, READ_PREVIEW = 0, 3
 PROGRESS = c.CFUNCTYPE(c.c_bool, c.c_char_p, c.c_uint64, c.c_uint64, c.c_void_p)
 LOG = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)
 u32, u64, f32, size_t, pointer, text, flag = c.c_uint32, c.c_uint64, c.c_float, c.c_size_t, c.c_void_p, c.c_char_p, c.c_bool
@@ -127,6 +127,10 @@ class Status(c.Structure):
     _fields_ = _fields([
         (u32, "step,step_count"), (f32, "fraction"), (u32, "last_slice_us,recorded_us,preview_id,frame,frame_count,reruns"),
         (text, "rerun_op"), (u32, "failed_devices"), (c.c_int, "result,stage"), (u32, "reused")])
+
+
+class Output(c.Structure):
+    _fields_ = _fields([(u64, "image,view"), (u32, "format,layout,width,height"), (u64, "timeline,value"), (u32, "device"), (flag, "final")])
 
 
 class DitError(RuntimeError):
@@ -424,6 +428,7 @@ class Context(_Owner):
 ROLES = {"transformer": 1, "text_encoder": 2, "text_encoder_2": 3, "text_encoder_3": 4, "tokenizer": 5, "tokenizer_2": 6,
          "tokenizer_3": 7, "vae": 8, "tae": 9, "scheduler": 10, "controlnet": 12, "transformer_2": 13, "image_encoder": 14}
 _LORA = 11
+PREVIEWS = {None: 0, "proj": 1, "tae": 2, "vae": 3}
 
 
 class Model(_Owner):
@@ -484,6 +489,8 @@ class Model(_Owner):
                                or a list, the frames of a clip
         references             a list of pictures, or of clips
         strength, shift, eta, cache, split, vae_tile, prompt_weights
+        preview                preview(picture, step) is shown the picture after every so many steps: preview_interval, or 1;
+                               preview_kind: "proj", which costs nearly nothing, "tae", or "vae"
         distilled              guidance.distilled
         lora_weights           a number for each LoRA
         """
@@ -511,11 +518,16 @@ class Model(_Owner):
         """Runs a job; make(job, desc, error) reads its result."""
         desc, error, job, keep, model = JobDesc(), Error(), pointer(), [], self._use()
         try:
+            preview, kind = what.pop("preview", None), what.pop("preview_kind", None)
+            desc.preview_interval = _whole("preview_interval", what.pop("preview_interval", 1)) if preview else 0
+            if kind not in PREVIEWS:
+                raise ValueError(f"preview_kind is {kind!r}; it must be one of {', '.join(map(repr, PREVIEWS))}")
+            desc.preview = PREVIEWS[kind]
             self._describe(desc, what, keep)
             desc.model, desc.frame_count, desc.fps = model.pointer, frames, _real("fps", fps)
             desc.progress = model.hooks.progress()
             _check(model.hooks.call(_lib.dit_job_create, model.parent.pointer, c.byref(desc), c.byref(job), c.byref(error)), error)
-            self._run(job, model.hooks, progress, error)
+            self._run(job, model.hooks, progress, preview, error)
             return make(job, desc, error)
         finally:
             _lib.dit_job_destroy(job)
@@ -566,18 +578,21 @@ class Model(_Owner):
         if what:
             raise TypeError(f"there is no parameter {', '.join(what)}")
 
-    def _run(self, job, hooks, progress, error):
-        status, result = Status(), WORKING
+    def _run(self, job, hooks, progress, preview, error):
+        status, output, result, shown = Status(), Output(), WORKING, 0
         while result == WORKING:  # ctypes lets other threads of Python run meanwhile
             result = hooks.call(_lib.dit_job_wait, job, u64(50_000_000))
             _lib.dit_job_status(job, c.byref(status), c.byref(error))
+            if preview and status.preview_id != shown and _lib.dit_job_preview(job, c.byref(output)) == OK:
+                shown = status.preview_id
+                preview(self._read(job, 0, output.width, output.height, error, what=READ_PREVIEW), status.step)
             if progress and _is_no(progress(status.fraction, status.step, status.step_count)):
                 _lib.dit_job_cancel(job)
         _check(result, error)
 
-    def _read(self, job, image, width, height, error, frame=0):
+    def _read(self, job, image, width, height, error, frame=0, what=READ_RGBA8):
         rgba = (c.c_uint8 * (width * height * 4))()
-        _check(_lib.dit_job_read(job, READ_RGBA8, u32(image), u32(frame), rgba, size_t(len(rgba)), size_t(0), c.byref(error)),
+        _check(_lib.dit_job_read(job, what, u32(image), u32(frame), rgba, size_t(len(rgba)), size_t(0), c.byref(error)),
                error)
         return Picture(width, height, bytes(rgba))
 
