@@ -349,7 +349,7 @@ static int make_ticket(server *s, ticket *t) {
     a->follow.kind = t->kind;
     a->follow.scales_mask = !t->openai;
     a->follow.previews = t->previews;
-    a->follow.edits = t->openai && t->image_count == 1;
+    a->follow.edits = t->openai && t->start.size;
     a->follow.user = s;
     a->first_picture = 0;
     complaint.text[0] = 0;
