@@ -785,10 +785,13 @@ static int take_count(const char *option, const char *text, uint32_t multiple, u
                     option, text, most, unit, nearest);
 }
 
-/* A1111, ComfyUI and stable-diffusion.cpp count the layer that CLIP stops at from the end: 1 is the last one. *out: the
-   layers that are left out. */
+/* A1111, ComfyUI and stable-diffusion.cpp count the layer that CLIP stops at from the end: 1 is the last one, and 0 and
+   -1 leave it to the model. *out: the layers that are left out. */
 static int take_clip_skip(const char *text, uint32_t *out) {
-    const int code = take_count("--clip-skip", text, 1, 33, 2, "", out);
+    int code;
+    *out = 0;
+    if (strcmp(text, "0") == 0 || strcmp(text, "-1") == 0) return EXIT_GOOD;
+    code = take_count("--clip-skip", text, 1, 33, 2, "", out);
     if (code || --*out) return code;
     return complain(EXIT_USAGE,
                     "--clip-skip 1: models that read layers of CLIP leave out one at least, and this leaves "
