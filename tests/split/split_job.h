@@ -16,6 +16,12 @@ static inline bool whole_sweep(void) {
     return all && *all == '1';
 }
 
+/* The ways in which other programs test kernels would take hours here and show nothing about splits. */
+static inline bool is_usual_way(void) {
+    const char *layers = getenv("DIT_TEST_LAYERS"), *width = getenv("LP_NATIVE_VECTOR_WIDTH");
+    return !(layers && !strcmp(layers, "full")) && !(width && strcmp(width, "256"));
+}
+
 /* ---- models on devices ---- */
 
 typedef struct maker {
