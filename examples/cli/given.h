@@ -386,20 +386,27 @@ static int read_references(app *a) {
     return EXIT_GOOD;
 }
 
-/* Whether the model is made to edit what it reads as a reference. Kontext has FLUX.1's tensors and single files of
-   Qwen-Image-Edit those of Qwen-Image, so that their names must tell. */
+/* Whether a name has a word in it, in whatever case. */
+static bool has_word(const char *name, const char *word) {
+    size_t i = 0;
+    for (; name && *name && word[i]; name++) {
+        for (i = 0; word[i] && tolower((unsigned char)name[i]) == word[i];) i++;
+    }
+    return name && !word[i];
+}
+
+/* Whether the model was made to edit what it reads as a reference: by its files, or, where these are those of one that
+   was not, by their names. */
 static bool is_editor(const app *a) {
-    static const char *const families[] = {"flux2", "flux3", "qwenimage21"}, *const words[] = {"kontext", "edit"};
-    const char *names[] = {a->o.diffusion_model, a->o.model}, *at;
-    bool edits = strncmp(a->info.variant, "edit", 4) == 0, named = false;
-    size_t i, k;
-    for (i = 0; i < 3; i++) edits = edits || strcmp(a->info.family, families[i]) == 0;
-    for (i = 0; i < 4; i++)
-        for (at = names[i / 2] ? base_name(names[i / 2]) : ""; *at; at++) {
-            for (k = 0; words[i % 2][k] && tolower((unsigned char)at[k]) == words[i % 2][k];) k++;
-            named = named || !words[i % 2][k];
-        }
-    return edits || (named && (strcmp(a->info.family, "qwenimage") == 0 || strcmp(a->info.variant, "dev") == 0));
+    const char *names[] = {a->o.diffusion_model, a->o.model};
+    const int edits = dit_model_edits(a->headers);
+    bool named = false;
+    size_t i;
+    for (i = 0; i < 2; i++) {
+        const char *name = names[i] ? base_name(names[i]) : NULL;
+        named = named || has_word(name, "kontext") || has_word(name, "edit");
+    }
+    return edits > 0 || (edits < 0 && named);
 }
 
 /* A picture that is to be edited is a reference of such a model; where a mask says what is made anew, it stays what the

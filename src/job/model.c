@@ -420,6 +420,12 @@ DIT_API const char *dit_model_distilled(const dit_model *model) {
     return diti_family_place(model->transformer->family, model->info.variant, DIT_ROLE_NONE);
 }
 
+DIT_API int dit_model_edits(const dit_model *model) {
+    const diti_model_traits *traits = model && model->transformer ? &model->transformer->traits : NULL;
+    if (!traits || !traits->references || traits->default_frames) return 0;
+    return traits->edits ? 1 : -1;
+}
+
 static void diti_model_describe_transformer(dit_model *model) {
     const diti_model_traits *traits = &model->transformer->traits;
     const diti_family *family = model->transformer->family;

@@ -314,6 +314,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MAX_REFERENCES;
+    traits->edits = true;
     traits->reference_limit = traits->reference_limit_alone = 1024 * 1024;
     traits->caches_references = true;
     traits->attends_padding = true;

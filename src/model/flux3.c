@@ -246,6 +246,7 @@ static void diti_flux3_set_traits(diti_flux3 *model) {
     traits->default_steps = config->jumps ? 16 : 50;
     traits->default_guidance = config->jumps ? 1 : 3.5f;
     traits->references = DITI_MAX_REFERENCES;
+    traits->edits = true;
     traits->reference_limit = 1024 * 1024;
     traits->reference_limit_alone = 2048 * 2048;
     traits->joint = traits->planar = true;

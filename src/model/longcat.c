@@ -221,6 +221,7 @@ static void diti_longcat_settle(diti_model_traits *traits, const diti_json *inde
     }
     if (!diti_equal(pipeline, "LongCatImageEditPipeline")) return;
     traits->variant = "edit";
+    traits->edits = true;
     if (diti_json_number(scheduler, "base_shift", 0.5) < diti_json_number(scheduler, "max_shift", 1.15)) return;
     traits->variant = "edit-turbo";
     traits->default_steps = 8;

@@ -115,6 +115,7 @@ typedef struct diti_model_traits {
     bool caches_references; /* diti_step_desc.keeps_references is understood */
     bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
     bool keeps_references;   /* jobs keep references without being asked, since the model's pipeline does */
+    bool edits;              /* the model was made to edit the pictures that it refers to */
     uint32_t references;     /* how many pictures a picture may be made after (diti_step_desc.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens */

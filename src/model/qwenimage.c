@@ -133,7 +133,8 @@ static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *mod
 static void diti_qwenimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     const char *pipeline = diti_json_string(index, "_class_name", "");
     (void)scheduler;
-    if (diti_starts_with(pipeline, "QwenImageEdit")) traits->variant = "edit";
+    traits->edits = diti_starts_with(pipeline, "QwenImageEdit");
+    if (traits->edits) traits->variant = "edit";
     if (!diti_equal(pipeline, "QwenImageEditPipeline")) return;
     traits->references = 1;
     traits->shown_area = traits->reference_area;

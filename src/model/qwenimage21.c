@@ -173,6 +173,7 @@ static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     traits->default_guidance = 1;
     traits->prefixes = traits->caches_references = true;
     traits->references = DITI_MAX_REFERENCES;
+    traits->edits = true;
     traits->reference_area = traits->shown_area = 1024 * 1024;
 }
 

@@ -276,7 +276,7 @@ static void test_start_pictures(void) {
     CHECK(one_line_saying(&o, 3, "pipe"));
 }
 
-/* What of a mask does not count is told, and nothing is told of one that shows where to repaint. */
+/* Parts of a mask that do not count are told, and nothing is told of one that shows where to repaint. */
 static void test_masks(void) {
     enum { OPAQUE, CLEAR_BLACK, CLEAR_WHITE };
     static const struct {
