@@ -198,7 +198,14 @@ with dit.Context() as context, context.load(sys.argv[1] + "/../pipe_dit") as mod
         assert "1 labels for 2 pictures" in str(error), error
     else:
         raise AssertionError("a label is missing")
-    assert len(model.generate(classes=[3, 1], count=2, width=32, height=32, steps=1)) == 2
+    a, b = model.generate(classes=[3, 1], count=2, width=32, height=32, steps=1)
+    assert a.rgba == model.generate(classes=["3"], width=32, height=32, steps=1)[0].rgba != b.rgba
+    try:
+        model.generate(classes=["no such thing"], width=32, height=32, steps=1)
+    except ValueError as error:
+        assert "no class 'no such thing'" in str(error), error
+    else:
+        raise AssertionError("a class that there is not")
     try:
         model.generate(classes=[2**32], width=32, height=32, steps=1)
     except ValueError as error:
@@ -307,12 +314,18 @@ with dit.Context() as context, context.load(sys.argv[1], components={"vae": sys.
     fails(TypeError, lambda: paint("x", strenght=1), "strenght")
     fails(TypeError, lambda: paint("x", steps=2.0), "steps is 2.0", "whole")
     fails(TypeError, lambda: paint("x", guidance="3"), "guidance is '3'")
+    half = dit.mix(model.encode("a fox"), model.encode("an owl"), 0.5)
+    assert dit.mix(model.encode("a fox"), model.encode("an owl"), 0) and paint(half).rgba not in (fox.rgba, paint("an owl").rgba)
+    fails(ValueError, lambda: dit.mix(half, half[:-1], 0.5), "no prompts of one model")
+    fails(dit.DitError, lambda: dit.mix(half, half, 1.5), "part is 1.5")
+    small, large = model.memory(width=32, height=32), model.memory(prompt="a fox", width=128, height=128, count=2)
+    assert 0 < small.activations < large.activations and small.weights == large.weights > 0 and small.peak >= small.weights
+    fails(dit.DitError, lambda: model.memory(width=33), "33")
     for kind in ("proj", "vae"):
         seen = []
-        shown = model.generate("a fox", width=32, height=32, steps=40, seed=5, preview=lambda *seen_now: seen.append(seen_now), preview_interval=2,
-                               preview_kind=kind)[0]
-        assert seen and all(len(picture.rgba) == picture.width * picture.height * 4 and 0 < step <= 40 for picture, step in seen)
-        assert len({picture.rgba for picture, _ in seen}) == len(seen) and shown.rgba == model.generate("a fox", width=32, height=32, steps=40, seed=5)[0].rgba
+        shown = paint("a fox", steps=400, preview=lambda *now: seen.append(now), preview_interval=4, preview_kind=kind)  # more than a first wait has
+        assert seen and all(len(picture.rgba) == picture.width * picture.height * 4 and 0 < step <= 400 for picture, step in seen)
+        assert len({picture.rgba for picture, _ in seen}) > 1 and shown.rgba == paint("a fox", steps=400).rgba
     fails(ValueError, lambda: paint("x", preview_kind="best"), "'best'", "'proj'")
     fails(TypeError, lambda: paint("x", seed=None), "seed is None")  # which often stands for a random one: 0 is not
     assert paint("a fox", guidance=None, strength=None, vae_tile=None, sampler=None).rgba == fox.rgba
@@ -326,7 +339,8 @@ with dit.Context() as context, context.load(sys.argv[1], components={"vae": sys.
     with dit.Context(cache=cache) as again:
         assert again.save_cache() and again.device == context.device
     with context.load(fixtures + "pipe_ltx") as clips:
-        frames = clips.clip("a fox", frames=9, width=64, height=64, steps=1)
+        frames = clips.clip("a fox", frames=clips.frames(10), width=64, height=64, steps=1)
+        assert clips.frames() == clips.info.default_frames and clips.memory(frames=0, width=64, height=64).host > clips.memory(width=64, height=64).host
         assert len(frames) == 9 and all(len(frame.rgba) == 64 * 64 * 4 for frame in frames) and frames[0].rgba != frames[8].rgba
         fails(dit.DitError, lambda: clips.clip("a fox", frames=10, width=64, height=64, steps=1), "frame_count 10", "9")
 END

@@ -133,6 +133,12 @@ class Output(c.Structure):
     _fields_ = _fields([(u64, "image,view"), (u32, "format,layout,width,height"), (u64, "timeline,value"), (u32, "device"), (flag, "final")])
 
 
+class Memory(c.Structure):
+    """Bytes that a picture needs (dit_memory)."""
+    _fields_ = _fields([(u64, "weights,activations,peak"), (size_t, "host"), (u64, "streamed,device_local,host_visible"),
+                        (c.c_char * 128, "split"), (c.c_double, "seconds")])
+
+
 class DitError(RuntimeError):
     """A call failed; `result` is one of dit_result, the message names the culprit and what to do."""
 
@@ -259,6 +265,15 @@ def samplers() -> list[str]:
 def schedules() -> list[str]:
     """Names that generate() takes as schedule."""
     return _names(_lib.dit_schedule_name)
+
+
+def mix(a: bytes, b: bytes, part: float) -> bytes:
+    """A prompt between two of one model, as encode() gives them: a for part 0, b for part 1."""
+    blob, error = c.create_string_buffer(len(a)), Error()
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} and {len(b)} bytes are no prompts of one model")
+    _check(_lib.dit_mix_prompts(a, b, size_t(len(a)), f32(part), blob, c.byref(error)), error)
+    return blob.raw
 
 
 class _Hooks:
@@ -476,12 +491,13 @@ class Model(_Owner):
 
     def generate(self, prompt: str | bytes | None = "", negative_prompt: str | bytes | None = None, width: int | None = 0,
                  height: int | None = 0, steps: int | None = 0, seed: int = 0, guidance: float | None = 0.0, count: int = 1, sampler: str | None = None,
-                 schedule: str | None = None, classes: Sequence[int] | None = None,
+                 schedule: str | None = None, classes: Sequence[int | str] | None = None,
                  progress: Callable[[float, int, int], Any] | None = None, **more: Any) -> list[Picture]:
         """`count` pictures with the seeds seed, seed + 1…; zeros and None stand for the model's defaults. A model of
         clips makes single pictures.
 
-        Prompts are strings, or bytes of encode(). classes: labels of a class-conditional model, one for each picture.
+        Prompts are strings, or bytes of encode(). classes: labels or names of a class-conditional model, one for each
+        picture.
         progress(fraction, step, steps) is called while the device works; if it returns False, DitError with result 2
         (cancelled) ends the call. More parameters are those of dit_job_desc in dit.h:
 
@@ -518,13 +534,7 @@ class Model(_Owner):
         """Runs a job; make(job, desc, error) reads its result."""
         desc, error, job, keep, model = JobDesc(), Error(), pointer(), [], self._use()
         try:
-            preview, kind = what.pop("preview", None), what.pop("preview_kind", None)
-            desc.preview_interval = _whole("preview_interval", what.pop("preview_interval", 1)) if preview else 0
-            if kind not in PREVIEWS:
-                raise ValueError(f"preview_kind is {kind!r}; it must be one of {', '.join(map(repr, PREVIEWS))}")
-            desc.preview = PREVIEWS[kind]
-            self._describe(desc, what, keep)
-            desc.model, desc.frame_count, desc.fps = model.pointer, frames, _real("fps", fps)
+            preview = self._describe(desc, model, what, frames, fps, keep)
             desc.progress = model.hooks.progress()
             _check(model.hooks.call(_lib.dit_job_create, model.parent.pointer, c.byref(desc), c.byref(job), c.byref(error)), error)
             self._run(job, model.hooks, progress, preview, error)
@@ -533,9 +543,40 @@ class Model(_Owner):
             _lib.dit_job_destroy(job)
             model.drop()
 
-    def _describe(self, desc, what, keep):
-        """Fills desc from parameters of generate(), all of which must be known; what desc points to is in keep."""
+    def memory(self, frames: int = 1, **more: Any) -> Memory:
+        """What generate() with these parameters needs, or clip() with other frames; nothing is allocated."""
+        desc, error, memory, keep, model = JobDesc(), Error(), Memory(), [], self._use()
+        try:
+            self._describe(desc, model, more, _whole("frames", frames), more.pop("fps", 0), keep)
+            _check(model.hooks.call(_lib.dit_job_memory, model.parent.pointer, c.byref(desc), c.byref(memory), c.byref(error)), error)
+        finally:
+            model.drop()
+        return memory
+
+    def frames(self, wanted: int = 0) -> int:
+        """The number of frames next to this one that clip() can make; 0: the model's."""
+        model = self._use()
+        try:
+            return u32(_lib.dit_model_frames(model.pointer, u32(_whole("wanted", wanted)))).value
+        finally:
+            model.drop()
+
+    def _class(self, model, label):
+        number = _lib.dit_model_class(model.pointer, _text(label.encode())) if isinstance(label, str) else _whole("a class", label, 31)
+        if number < 0:
+            raise ValueError(f"the model has no class {label!r}")
+        return number
+
+    def _describe(self, desc, model, what, frames, fps, keep):
+        """Fills desc from parameters of generate(), all of which must be known; what desc points to is in keep. Returns the
+        function that is shown previews."""
         take, size = what.pop, None
+        desc.model, desc.frame_count, desc.fps = model.pointer, frames, _real("fps", fps)
+        preview, kind = take("preview", None), take("preview_kind", None)
+        desc.preview_interval = _whole("preview_interval", take("preview_interval", 1)) if preview else 0
+        if kind not in PREVIEWS:
+            raise ValueError(f"preview_kind is {kind!r}; it must be one of {', '.join(map(repr, PREVIEWS))}")
+        desc.preview = PREVIEWS[kind]
         for name in ("init", "mask", "control"):
             value = take(name, None)
             if value is not None:
@@ -571,12 +612,13 @@ class Model(_Owner):
             setattr(desc, name, _real(name, take(name, 0)))
         desc.vae_tile, desc.prompt_weights = _whole("vae_tile", take("vae_tile", 0)), bool(take("prompt_weights", False))
         if labels is not None:
-            desc.class_labels = (c.c_int32 * count)(*(_whole("a class", label, 31) for label in labels))
+            desc.class_labels = (c.c_int32 * count)(*(self._class(model, label) for label in labels))
         weights = take("lora_weights", None)
         if weights is not None:
             desc.lora_weights, desc.lora_weight_count = (c.c_float * len(weights))(*weights), len(weights)
         if what:
             raise TypeError(f"there is no parameter {', '.join(what)}")
+        return preview
 
     def _run(self, job, hooks, progress, preview, error):
         status, output, result, shown = Status(), Output(), WORKING, 0
