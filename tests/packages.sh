@@ -235,6 +235,7 @@ def fails(kind, call, *words):
         raise AssertionError((kind, words))
 class Mine(Exception):
     pass
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 def refuse(*_):
     raise Mine("mine")
 fails(Mine, lambda: dit.Context(log=refuse, level=3), "mine")
