@@ -346,6 +346,14 @@ with dit.Context() as context, context.load(sys.argv[1], components={"vae": sys.
         fails(dit.DitError, lambda: clips.clip("a fox", frames=10, width=64, height=64, steps=1), "frame_count 10", "9")
 END
 }
+python_finds() ( # the library of the prefix that has dit.py, and one beside it; DIT_LIBRARY is before both
+    unset DIT_LIBRARY LD_LIBRARY_PATH
+    rm -rf beside && mkdir beside && cp "$prefix/share/dit/dit.py" "$prefix/lib/libdit.so.${version%.*}" beside/ || exit 1
+    for folder in "$prefix/share/dit" "$work/root/usr/share/dit" beside; do
+        [ ! -d "$folder" ] || PYTHONPATH=$folder python3 -c 'import dit; print(dit._lib._name); assert dit.samplers()' >found || exit 1
+    done
+    grep -q 'beside/libdit' found && DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=beside python3 -c 'import dit; assert "beside" not in dit._lib._name'
+)
 numpy() { # rows from the top, as bytes and as an array
     DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit "$1" - "$tests" <<'END'
 import sys, dit, numpy
@@ -421,6 +429,7 @@ have pkg-config 'a prefix with spaces' && check 'a prefix with spaces, and one w
 if have python3 'Python'; then
     check "dit.py's structures are dit.h's" layouts
     [ "$(getconf LONG_BIT)" = 32 ] || check 'structs are those of version 0.2' recorded
+    check 'Python finds its library' python_finds
     check 'pictures by Python' python
     check 'Python closes in any order' python_lifetimes
     check 'Python raises what its hooks raise' python_raises

@@ -9,12 +9,13 @@
 
 It needs Python 3.8 and nothing else. The structures below are those of dit.h 0.2 in the same order;
 tests/packages.sh compares every size and offset with the C compiler's. The library is the one that DIT_LIBRARY
-names, else the system's.
+names, else that in this file's folder or prefix, else the system's.
 """
 from __future__ import annotations
 
 import ctypes as c
 import ctypes.util
+import glob
 import operator
 import os
 import signal
@@ -147,8 +148,20 @@ class DitError(RuntimeError):
         self.result = result
 
 
+def _beside():
+    """The library next to this file, or in the prefix whose share/dit has this file: loaders know few of these folders."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    name = f"libdit.so.{VERSION // 10000}.{VERSION // 100 % 100}"
+    for folder in ("", "../../lib", "../../lib64", "../../lib/*", "../../bin"):
+        for file in (name, "dit.dll"):
+            found = glob.glob(os.path.join(glob.escape(here), folder, file))
+            if found:
+                return found[0]
+    return None
+
+
 def _load():
-    path = os.environ.get("DIT_LIBRARY") or ctypes.util.find_library("dit")
+    path = os.environ.get("DIT_LIBRARY") or _beside() or ctypes.util.find_library("dit")
     if not path:
         raise OSError("libdit is not installed: run `make install-lib` in dit.h's folder, or name it in DIT_LIBRARY")
     library = c.CDLL(path)
