@@ -277,6 +277,8 @@ assert destroyed[-2:] == [("dit_model_destroy", True), ("dit_context_destroy", T
 fails(dit.DitError, lambda: dit.Context(devices=77), "77")
 with dit.Context(devices=0) as context:
     assert context.device.name == dit.devices()[0].name and context.device.memory > 0
+with dit.Context(devices=[0, "0"]) as context, context.load(sys.argv[1]) as model:
+    assert len(model.generate("a fox", width=32, height=32, steps=1, split="cfg2")) == 1
 END
 }
 python_more() { # start pictures, prompts as bytes, parts, LoRAs, caches and clips

@@ -400,14 +400,16 @@ class _Owner:
 
 
 class Context(_Owner):
-    """A device, or several ("0,1"), and its pipelines. devices: numbers in devices(), part of a name, or "uuid:" and its
-    digits. log(level, message) hears messages up to `level`. cache: what save_cache() gave at the last start.
+    """A device, or several, and its pipelines. devices: a number in devices(), part of a name, or "uuid:" and its digits;
+    or a list of these. log(level, message) hears messages up to `level`. cache: what save_cache() gave at the last start.
     memory_limit: bytes of device memory. progress(what, done, total): False cancels."""
 
-    def __init__(self, devices: str | int | None = None, log: Callable[[int, str], Any] | None = None, level: int = 2,
-                 overrides: str | None = None, cache: bytes | None = None, memory_limit: int = 0,
+    def __init__(self, devices: str | int | Sequence[str | int] | None = None,
+                 log: Callable[[int, str], Any] | None = None, level: int = 2, overrides: str | None = None, cache: bytes | None = None, memory_limit: int = 0,
                  progress: Callable[[str, int, int], Any] | None = None):
         desc, hooks = ContextDesc(), _Hooks(log)
+        if isinstance(devices, (list, tuple)):
+            devices = ",".join(map(str, devices))
         desc.devices = _text(str(devices).encode()) if devices is not None else None
         desc.overrides = _text(overrides.encode()) if overrides else None
         desc.logger.func, desc.logger.max_level = hooks.log, level
