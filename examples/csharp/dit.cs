@@ -22,7 +22,7 @@ namespace Dit {
         public DitException(string message, int result) : base(message) { Result = result; }
     }
 
-    // A picture that is given: bytes [Height][Width][4], sRGB, rows from the top.
+    // A picture that is given, or a preview: bytes [Height][Width][4], sRGB, rows from the top.
     public sealed class Pixels {
         public readonly uint Width, Height;
         public readonly byte[] Rgba;
@@ -46,6 +46,8 @@ namespace Dit {
         public Pixels Init, Mask; // start from Init; repaint where Mask is white. Their size is the picture's
         public float Strength; // 0 to 1: how much of Init is replaced; 0: 0.75
         public float[] LoraWeights; // strengths of the model's LoRAs
+        public Action<Pixels, uint> Preview; // (picture so far, step), in this thread, after every PreviewInterval steps
+        public uint PreviewInterval = 1;
     }
 
     // A LoRA for Context.Load. Weight 0 stands for 1.
@@ -190,7 +192,7 @@ namespace Dit {
                     desc.frame_count = frames;
                     desc.progress = text.Progress((part, done, total) => !cancel.IsCancellationRequested);
                     Native.Check(Native.dit_job_create(context.Handle, ref desc, out job, ref error), error);
-                    uint each = Run(job, progress, cancel);
+                    uint each = Run(job, what.Preview, progress, cancel);
                     var pictures = new byte[desc.image_count * each][];
                     for (uint i = 0; i < pictures.Length; i++) {
                         pictures[i] = new byte[(long)desc.width * desc.height * 4];
@@ -230,6 +232,7 @@ namespace Dit {
             desc.init_image = text.Add(what.Init);
             desc.mask = text.Add(what.Mask);
             desc.strength = what.Strength;
+            desc.preview_interval = what.Preview != null ? what.PreviewInterval : 0;
             desc.width = what.Width != 0 ? what.Width : what.Init != null ? what.Init.Width : info.default_width;
             desc.height = what.Height != 0 ? what.Height : what.Init != null ? what.Init.Height : info.default_height;
             desc.steps = what.Steps;
@@ -244,14 +247,23 @@ namespace Dit {
         }
 
         // Returns the number of frames that each clip has, of pictures 1.
-        static uint Run(IntPtr job, Func<float, uint, uint, bool> progress, CancellationToken cancel) {
+        static uint Run(IntPtr job, Action<Pixels, uint> preview, Func<float, uint, uint, bool> progress, CancellationToken cancel) {
             var status = new Native.Status();
             var error = new Native.Error();
+            uint shown = 0;
             int result;
             do {
                 if (cancel.IsCancellationRequested) Native.dit_job_cancel(job);
                 result = Native.dit_job_wait(job, 50000000);
                 Native.dit_job_status(job, out status, ref error);
+                Native.Output output;
+                if (preview != null && status.preview_id != shown && Native.dit_job_preview(job, out output) == 0) {
+                    var pixels = new byte[(long)output.width * output.height * 4];
+                    Native.Check(Native.dit_job_read(job, Native.ReadPreview, 0, 0, pixels, (UIntPtr)pixels.LongLength, UIntPtr.Zero,
+                                                     ref error), error);
+                    shown = status.preview_id;
+                    preview(new Pixels(output.width, output.height, pixels), status.step);
+                }
                 if (progress != null && !progress(status.fraction, status.step, status.step_count)) Native.dit_job_cancel(job);
             } while (result == Native.Working);
             Native.Check(result, error);
@@ -355,7 +367,7 @@ namespace Dit {
 #pragma warning disable 649, 169 // members that only C reads or writes
     internal static class Native {
         internal const uint Version = 200; // of the declarations below
-        internal const int Working = 1, Cancelled = 2, RoleLora = 11;
+        internal const int Working = 1, Cancelled = 2, ReadPreview = 3, RoleLora = 11;
         const string Library = "dit";
         const CallingConvention C = CallingConvention.Cdecl; // Windows of 32 bits has another one for what says nothing
 
@@ -518,6 +530,14 @@ namespace Dit {
             public uint reused;
         }
 
+        [StructLayout(LayoutKind.Sequential)] internal struct Output {
+            public ulong image, view;
+            public uint format, layout, width, height;
+            public ulong timeline, value;
+            public uint device;
+            public byte final;
+        }
+
         [DllImport(Library, CallingConvention = C)] internal static extern uint dit_version();
         [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_context_create(ref ContextDesc desc, out IntPtr made, ref Error error);
@@ -538,6 +558,7 @@ namespace Dit {
         [DllImport(Library, CallingConvention = C)]
         internal static extern void dit_job_status(IntPtr job, out Status status, ref Error error);
         [DllImport(Library, CallingConvention = C)] internal static extern void dit_job_cancel(IntPtr job);
+        [DllImport(Library, CallingConvention = C)] internal static extern int dit_job_preview(IntPtr job, out Output preview);
         [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_job_read(IntPtr job, int what, uint image, uint frame, [Out] byte[] pixels, UIntPtr size,
                                                 UIntPtr row_pitch, ref Error error);

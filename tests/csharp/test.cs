@@ -119,6 +119,12 @@ static class Test {
                 what.Mask = new Dit.Pixels(32, 32, new byte[32 * 32 * 4]);
                 Check(!model.Generate(what)[0].SequenceEqual(whole), "a mask");
                 Fails<ArgumentException>(() => new Dit.Pixels(32, 33, fox), "4096 bytes are no 32 x 33");
+                var seen = new List<Dit.Pixels>();
+                var shown = new Dit.Request { Prompt = "a fox", Width = 32, Height = 32, Steps = 400, Preview = (p, step) => seen.Add(p), PreviewInterval = 4 };
+                model.Generate(shown); // more steps than a device makes in the first wait
+                Check(seen.Count > 0 && seen.All(p => p.Width == 32 && p.Rgba.Length == 32 * 32 * 4), "previews");
+                shown.Preview = (p, step) => { throw new InvalidTimeZoneException("mine"); };
+                Fails<InvalidTimeZoneException>(() => model.Generate(shown), "mine");
                 what.Cache = "teacup";
                 Fails<Dit.DitException>(() => model.Generate(what), "teacup");
             }
