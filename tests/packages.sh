@@ -317,6 +317,11 @@ with dit.Context() as context, context.load(sys.argv[1], components={"vae": sys.
     fails(TypeError, lambda: paint("x", strenght=1), "strenght")
     fails(TypeError, lambda: paint("x", steps=2.0), "steps is 2.0", "whole")
     fails(TypeError, lambda: paint("x", guidance="3"), "guidance is '3'")
+    with context.load(sys.argv[1], parts=("transformer", "vae"), loras=[lora, (lora, 0.5)]) as bare:
+        told = bare.generate(model.encode("a fox"), model.encode(""), **what)[0]
+        assert told.rgba == fox.rgba and bare.info.weight_bytes < model.info.weight_bytes
+        fails(dit.DitError, lambda: bare.generate("a fox", **what), "T5 text encoder", "conditioning")
+    fails(ValueError, lambda: context.load(sys.argv[1], parts=["vea"]), "'vea'")
     half = dit.mix(model.encode("a fox"), model.encode("an owl"), 0.5)
     assert dit.mix(model.encode("a fox"), model.encode("an owl"), 0) and paint(half).rgba not in (fox.rgba, paint("an owl").rgba)
     fails(ValueError, lambda: dit.mix(half, half[:-1], 0.5), "no prompts of one model")

@@ -420,13 +420,13 @@ class Context(_Owner):
 
     def load(self, path: str | os.PathLike | None, weight_budget: int = 0, components: Mapping[str, str | os.PathLike] | None = None,
              loras: Iterable[str | os.PathLike | tuple[str | os.PathLike, float]] = (), release_text_encoders: bool = False,
-             progress: Callable[[str, int, int], Any] | None = None) -> Model:
+             parts: Iterable[str] | None = None, progress: Callable[[str, int, int], Any] | None = None) -> Model:
         """A model from a file or a diffusers folder. weight_budget: bytes of device memory; the rest is streamed.
 
-        components: parts that lie elsewhere, as {"vae": path}; names are those of ROLES. loras: paths, or pairs of a path
-        and a weight. progress(part, done, total) counts bytes; if it returns False, DitError with result 2 ends the call.
+        components: parts that lie elsewhere, as {"vae": path}; names are those of ROLES. parts: the only ones to be loaded, as
+        ("transformer", "vae") where prompts are encoded. loras: paths, or pairs of a path and a weight. progress(part, done, total) counts bytes; if it returns False, DitError with result 2 ends the call.
         """
-        return Model(self, path, weight_budget, components or {}, loras, release_text_encoders, progress)
+        return Model(self, path, weight_budget, components or {}, loras, release_text_encoders, parts or (), progress)
 
     @property
     def device(self) -> Device:
@@ -464,24 +464,26 @@ PREVIEWS = {None: 0, "proj": 1, "tae": 2, "vae": 3}
 class Model(_Owner):
     """Weights. `info` tells its family, sizes and defaults (dit_model_info)."""
 
-    def __init__(self, context, path, weight_budget, components, loras, release_text_encoders, progress):
-        desc, parent, parts = ModelDesc(), context._use(), []  # a context lives as long as its models
+    def __init__(self, context, path, weight_budget, components, loras, release_text_encoders, parts, progress):
+        desc, parent, given = ModelDesc(), context._use(), []  # a context lives as long as its models
         handle = _Handle(_lib.dit_model_destroy, parent.hooks, parent)
         try:
-            for name, place in components.items():
+            for name in (*components, *parts):
                 if name not in ROLES:
                     raise ValueError(f"there is no component {name!r}; there are {', '.join(ROLES)}")
-                parts.append(Component(Source(_text(os.fsencode(place))), ROLES[name]))
+            for name, place in components.items():
+                given.append(Component(Source(_text(os.fsencode(place))), ROLES[name]))
             for lora in loras:
                 place, weight = lora if isinstance(lora, tuple) else (lora, 1)
                 if not weight:
                     raise ValueError(f"the weight of {place} is 0, which C takes for 1: say so in lora_weights of generate()")
-                parts.append(Component(Source(_text(os.fsencode(place))), _LORA, weight))
+                given.append(Component(Source(_text(os.fsencode(place))), _LORA, weight))
             desc.source.path = _text(os.fsencode(path)) if path is not None else None
             desc.weight_budget = _whole("weight_budget", weight_budget, 64)
             desc.release_text_encoders, desc.progress = release_text_encoders, parent.hooks.progress(progress)
-            array = (Component * len(parts))(*parts)
-            desc.components, desc.component_count = c.cast(array, pointer) if parts else None, len(parts)
+            desc.parts = sum(1 << ROLES[name] for name in set(parts))
+            array = (Component * len(given))(*given)
+            desc.components, desc.component_count = c.cast(array, pointer) if given else None, len(given)
         except BaseException:
             handle.drop()
             raise
