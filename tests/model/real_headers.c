@@ -74,6 +74,18 @@ static const architecture architectures[] = {
     {"Wan2.1-VACE-14B", published_wan_vace_14b, 17337.6, "wan", "vace-14b"},
 };
 
+/* Files alone do not tell a Kontext from FLUX.1-dev, or an editor from Qwen-Image and LongCat-Image. */
+static int edits_of(const architecture *a) {
+    static const char *const editors[] = {"flux2", "flux3", "qwenimage21"};
+    size_t i;
+    for (i = 0; i < sizeof editors / sizeof *editors; i++)
+        if (diti_equal(a->family, editors[i])) return 1;
+    return diti_equal(a->family, "qwenimage") || diti_equal(a->name, "FLUX.1-dev") ||
+                   diti_equal(a->name, "LongCat-Image")
+               ? -1
+               : 0;
+}
+
 static uint64_t count_parameters(const architecture *a, real_file *file, const char *naming) {
     dit_model_desc desc = {0};
     dit_model_info info = {0};
@@ -91,6 +103,8 @@ static uint64_t count_parameters(const architecture *a, real_file *file, const c
                       naming, counted, a->millions);
         CHECK_MESSAGE(diti_equal(info.family, a->family) && diti_equal(info.variant, a->variant),
                       "%s, %s: taken for %s %s", a->name, naming, info.family, info.variant);
+        CHECK_MESSAGE(dit_model_edits(model) == edits_of(a), "%s, %s: edits, %d", a->name, naming,
+                      dit_model_edits(model));
         CHECK_MESSAGE(info.parameters[DIT_ROLE_TRANSFORMER] == file->parameters, "%s, %s: %llu parameters, not %llu",
                       a->name, naming, (unsigned long long)info.parameters[DIT_ROLE_TRANSFORMER],
                       (unsigned long long)file->parameters);
