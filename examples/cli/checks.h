@@ -619,6 +619,8 @@ static int check_clip_options(const app *a) {
          a->info.default_frames ? "no clip of this model ends with a picture that is given"
                                 : "this model makes pictures"},
         {"--mask", o->mask, !a->info.default_frames || a->info.takes_control, "clips are not repainted in part"},
+        {"--ref-image", o->references, !a->info.default_frames || a->info.takes_control || a->info.holds_frames,
+         "this model makes clips after no other pictures"},
         {"--ref-image", o->references,
          !a->info.holds_frames || (o->mask_strategy && !o->init_image && !o->end_image && !o->init_video),
          "this model takes frames from --init-img, --end-img and --init-video"},

@@ -798,6 +798,8 @@ static void test_last_frame(void) {
     CHECK(one_line_saying(&o, 2, "--end-img and --init-video: "));
     o = RUN(QUICK_CLIP, "-r", first, "-o", again);
     CHECK(one_line_saying(&o, 2, "this model takes frames from --init-img, --end-img and --init-video; leave it out"));
+    o = RUN("-m", "tests/fixtures/pipe_cogvideox_2b", "-p", "x", "-r", first, "-o", again);
+    CHECK(one_line_saying(&o, 2, ": this model makes clips after no other pictures; leave it out"));
     o = RUN(QUICK_CLIP, "-i", first, "-r", last, "--mask-strategy", "0", "-o", again);
     CHECK(one_line_saying(&o, 2, "this model takes frames from --init-img, --end-img and --init-video; leave it out"));
     o = RUN(QUICK_CLIP, "-i", first, "--end-img", last, "--frames", "1", "-o", again);
