@@ -337,6 +337,13 @@ static const char *frames_next(frame_reader *f, picture *out) {
     return NULL;
 }
 
+/* Whether a frame is left behind those that were read; nothing can be read then. Who writes to the standard input is
+   not waited for. */
+static bool frames_go_on(frame_reader *f) {
+    if (f->file) return f->file != stdin && getc(f->file) != EOF;
+    return f->read < f->count;
+}
+
 static void frames_close(frame_reader *f) {
     uint32_t i;
     for (i = 0; i < f->count; i++) free(f->names[i]);

@@ -58,7 +58,9 @@ static int read_start(app *a) {
     const char *what = o->mask ? "--mask" : "--strength";
     int code;
     if ((o->mask || o->strength) && !o->init_image && !(o->strength && o->init_video) && !a->info.takes_control)
-        return complain(EXIT_USAGE, "%s: there is no picture that it is about; name it with --init-img", what);
+        return complain(EXIT_USAGE, "%s: there is no %s that it is about; name it with %s", what,
+                        a->info.default_frames ? "clip" : "picture",
+                        a->info.default_frames ? "--init-video" : "--init-img");
     if (o->init_image && o->init_video && !o->mask_strategy)
         return complain(EXIT_USAGE, "--init-img and --init-video: a clip begins with one of them, unless "
                                     "--mask-strategy says which frames each gives");
@@ -292,6 +294,9 @@ static int read_video(app *a, frame_reader *reader) {
     if (code) return code;
     if (reference && a->r.video.count == most)
         return clip_failed(video_option(a), video_path(a), "more than 4095 frames; cut it");
+    if (!reference && !a->o.frames && !a->o.quiet && a->r.video.count == most && frames_go_on(reader))
+        fprintf(stderr, "dit: %s has more than the usual %u frames, the first of them are taken; --frames takes more\n",
+                video_path(a), most);
     snprintf(a->hashes[4], sizeof a->hashes[4], "%08x", (unsigned)(reader->sum ^ reader->sum >> 32));
     if (a->o.video_hash && strcmp(a->o.video_hash, a->hashes[4]) != 0)
         return complain(EXIT_INPUT, "%s was made from another clip than this %s; name it with %s", a->o.repeat_from,

@@ -416,8 +416,8 @@ static const struct {
 } foreign_options[] = {
     {"-t", "--threads", "the device computes, and there are no threads to count; leave it out"},
     {"-M", "--mode",
-     "there is one; --init-img begins with a picture, --frames makes a clip, --info PICTURE tells its parameters, and "
-     "dit-convert converts models"},
+     "the model and the inputs say what is made; --init-img begins with a picture, --frames are a clip's, --info PICTURE "
+     "tells its parameters, and dit-convert converts models"},
     {"-l", "--listen-ip|--listen-port|--port|--host", "--serve HOST:PORT has both"},
     {"", "--serve-html-path|--enable-cors-header|--auto-launch|--disable-auto-launch",
      "--serve has one page of its own"},

@@ -354,7 +354,8 @@ static const refusal refusals[] = {
     {{"-m", CLIPS, "-o", "%s.png"}, 2, "%04d"},
     {{"-m", CLIPS, "-o", "-", "-b", "2"}, 2, "one picture or clip"},
     {{"-m", CLIPS, "--grid", "/tmp/g.png", "--steps", "1"}, 2, "--grid /tmp/g.png: its sheet shows pictures"},
-    {{"-m", CLIPS, "--strength", "0.5"}, 2, "--init-img"},
+    {{"-m", CLIPS, "--strength", "0.5"}, 2, "there is no clip that it is about; name it with --init-video"},
+    {{"-M", "vid_gen", "-m", CLIPS}, 2, "-M is no option of dit: the model and the inputs say what is made"},
     {{"-m", CLIPS, "-i", "a.png", "--mask", "a.png"}, 2, "--mask a.png: clips are not repainted in part"},
     {{"-m", CLIPS, "--mask-strategy", "0"}, 2, "nothing to take frames from"},
     {{"--control-video", "tests"}, 2, "--control-video tests: this model makes pictures"},
@@ -1126,6 +1127,36 @@ static void test_info_clips(void) {
     CHECK_MESSAGE(o.code == 0 && !*o.err && strstr(o.out, "\ndevice memory: "), "%s%s", o.err, o.out);
 }
 
+/* A clip that is longer than those of the model is cut, which is told where nobody has asked for so many frames. */
+static void test_longer_clip(void) {
+    enum { MODELS = 16, SIDE = 8, FRAME = 6 + SIDE * SIDE };
+    static const char head[] = "YUV4MPEG2 W8 H8 F12:1 Cmono\n";
+    static char y4m[sizeof head - 1 + (MODELS + 1) * FRAME];
+    char longer[2][320], command[512], wanted[64];
+    outcome o;
+    int i;
+    memcpy(y4m, head, sizeof head - 1);
+    for (i = 0; i <= MODELS; i++) memcpy(y4m + sizeof head - 1 + i * FRAME, "FRAME\n", 6);
+    snprintf(longer[0], sizeof longer[0], "%s", in_work("longer.y4m"));
+    snprintf(longer[1], sizeof longer[1], "%s", in_work("longer"));
+    store(longer[0], y4m, sizeof y4m);
+    snprintf(command, sizeof command,
+             "mkdir %s; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do "
+             "cp tests/corpus/picture/png_rgb %s/$i.png || exit; done",
+             longer[1], longer[1]);
+    CHECK(system(command) == 0);
+    snprintf(wanted, sizeof wanted, " has more than the usual %d frames, the first of them are taken", MODELS);
+    for (i = 0; i < 2; i++) {
+        o = RUN("--info", CLIPS, "--init-video", longer[i]);
+        CHECK_MESSAGE(o.code == 0 && strstr(o.err, wanted), "%s", o.err);
+        o = RUN("--info", CLIPS, "--init-video", longer[i], "--frames", "16");
+        CHECK_MESSAGE(o.code == 0 && !strstr(o.err, "more than"), "%s", o.err);
+    }
+    store(longer[0], y4m, sizeof y4m - FRAME);
+    o = RUN("--info", CLIPS, "--init-video", longer[0]);
+    CHECK_MESSAGE(o.code == 0 && !strstr(o.err, "more than"), "%s", o.err);
+}
+
 /* Every op and tensor; the peak is marked where most lives. */
 static void test_info_plan(void) {
     outcome o = RUN("--info", CLASSES, "--info-level", "3", "--steps", "3", "-b", "2");
@@ -1469,6 +1500,7 @@ int main(int argc, char **argv) {
     test_memory_runs_out();
     test_info();
     test_info_clips();
+    test_longer_clip();
     test_info_plan();
     test_info_damaged();
     test_info_part();
