@@ -817,7 +817,7 @@ static void test_begun(void) {
     o = RUN(BEGUN, "--mask-strategy", "0", "-o", (char *)in_work("held.apng"));
     CHECK_MESSAGE(o.code == 0 && other_pixels(in_work("begun.apng"), in_work("held.apng")), "%s", o.err);
     o = RUN(BEGUN, "--strength", "0.5", "-o", (char *)in_work("held.apng"));
-    CHECK(one_line_saying(&o, 2, "this model moves a picture as it is; strength must be 0"));
+    CHECK(one_line_saying(&o, 2, "--strength: this model moves a picture as it is; leave it out"));
     o = RUN("--info", "tests/fixtures/pipe_ltx", "--info-level", "1");
     CHECK_MESSAGE(strstr(o.out, "given: --init-img, --end-img, --init-video, --mask-strategy\n"), "%s", o.out);
     o = RUN("--info", "tests/fixtures/pipe_ltx2", "--info-level", "1"); /* its clips have a sound */
