@@ -23,6 +23,7 @@ typedef struct clip {
     const char *path, *text; /* text NULL: none */
     uint32_t width, height, frames, written;
     uint32_t rate, scale; /* rate / scale frames a second */
+    int quality;          /* of WebP, set behind clip_open; 0, 100: nothing is lost */
     output_file out;      /* file NULL: a frame's file is not open, or all goes to the standard output */
     FILE *stream;         /* where Y4M goes */
     unsigned char *planes;
@@ -302,7 +303,7 @@ static unsigned char *clip_exif(const char *text, size_t *size) {
     return exif;
 }
 
-/* ---- Animated WebP, without loss ---- */
+/* ---- Animated WebP, without loss where nobody has asked for another quality ---- */
 #ifdef DIT_WEBP
 static int clip_milliseconds(const clip *c, uint32_t frame) { return (int)lrint(1000.0 * frame * c->scale / c->rate); }
 
@@ -316,9 +317,12 @@ static bool clip_webp_begin(clip *c) {
 static bool clip_webp_put(clip *c, const unsigned char *rgba) {
     WebPConfig config;
     WebPPicture picture;
-    bool good = WebPConfigInit(&config) && WebPConfigLosslessPreset(&config, 6) && WebPPictureInit(&picture);
+    const bool whole = c->quality == 0 || c->quality == 100;
+    bool good =
+        WebPConfigInit(&config) && (!whole || WebPConfigLosslessPreset(&config, 6)) && WebPPictureInit(&picture);
     if (!good) return clip_fail(c, "libwebp is of another version than its header");
-    config.exact = 1;
+    if (!whole) config.quality = (float)c->quality;
+    config.exact = whole;
     picture.use_argb = 1;
     picture.width = (int)c->width;
     picture.height = (int)c->height;

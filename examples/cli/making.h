@@ -267,6 +267,7 @@ static int make_clip(app *a, uint32_t i) {
     a->strip_frames = 0;
     if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, a->o.no_metadata ? NULL : text))
         code = EXIT_OUTPUT;
+    if (a->o.quality) a->clip.quality = a->r.quality;
     for (a->loop = 0; a->loop < a->r.loops && !code; a->loop++) {
         if (i || a->loop) {
             code = choose_prompt(a);

@@ -238,8 +238,8 @@ static const char help_text[] =
 static const char more_help_text[] =
     "\nRarer options:\n"
     "      --vae-tiling            decode in tiles of 512 pixels (clips: 256)\n"
-    "      --quality N             of .jpg and .webp, 1 to 100 (default: 95); a .webp\n"
-    "                              of 100 loses nothing\n"
+    "      --quality N             of .jpg and .webp, 1 to 100 (default: 95, of clips\n"
+    "                              100); a .webp of 100 loses nothing\n"
     "      --grid FILE             all pictures of a run on one sheet, too\n"
     "      --no-metadata           files without the text of their parameters\n"
     "      --json                  tell progress, files, times and errors as lines of\n"

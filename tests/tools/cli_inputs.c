@@ -670,7 +670,7 @@ static void check_usual_clip(const char *folder, uint32_t width, uint32_t frames
 }
 
 static void test_usual_clip(void) {
-    char numbered[320];
+    char numbered[320], command[1024];
     outcome o;
     CHECK(mkdir(in_work("usual"), 0700) == 0);
     snprintf(numbered, sizeof numbered, "%s", in_work("usual/%d.png"));
@@ -686,6 +686,15 @@ static void test_usual_clip(void) {
     snprintf(numbered, sizeof numbered, "%s", in_work("single-%d.png"));
     o = RUN("-m", CLIPS, "-p", "a fox", "--steps", "2", "-W", "48", "-H", "32", "--frames", "1", "-o", numbered);
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "single-1.png  1 frame, "), "%s", o.out);
+    snprintf(numbered, sizeof numbered, "%s", in_work("lossy.webp")); /* its frames are lossy where that is asked for */
+    o = RUN("-m", CLIPS, "-p", "a fox", "--steps", "1", "-W", "48", "-H", "32", "--frames", "2", "--quality", "20",
+            "-o", numbered);
+    if (o.code) {
+        CHECK_MESSAGE(strstr(o.err, "built without libwebp"), "%s", o.err);
+        return;
+    }
+    snprintf(command, sizeof command, "grep -aq 'VP8 ' %s && ! grep -aq VP8L %s", numbered, numbered);
+    CHECK(system(command) == 0);
 }
 
 /* Last latents as the noise of another clip. */

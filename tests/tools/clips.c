@@ -14,6 +14,7 @@
 enum { MOST_SIDE = 64, MOST_FRAMES = 5 };
 static char folder[] = "build/tests/clips.XXXXXX";
 static const char *clip_text; /* that write_clip writes, too */
+static int clip_quality;      /* likewise */
 
 static const char *in_folder(const char *name) {
     static char paths[8][128];
@@ -43,6 +44,7 @@ static bool write_clip(const char *path, uint32_t width, uint32_t height, uint32
     static clip c;
     uint32_t i;
     bool good = clip_open(&c, path, width, height, frames, fps, clip_text);
+    c.quality = clip_quality;
     for (i = 0; i < frames && good; i++) {
         draw(rgba, width, height, i);
         good = clip_put(&c, rgba);
@@ -262,6 +264,15 @@ static void test_pngs(void) {
 
 /* ---- WebP ---- */
 
+static bool holds(const char *path, const void *bytes, size_t length) {
+    size_t size = 0, i;
+    char *file = test_read_file(path, &size);
+    bool found = false;
+    for (i = 0; file && i + length <= size && !found; i++) found = !memcmp(file + i, bytes, length);
+    free(file);
+    return found;
+}
+
 static void test_webp(void) {
     const char *path = in_folder("a.webp");
     char why[256];
@@ -294,6 +305,16 @@ static void test_webp(void) {
         WebPAnimDecoderDelete(decoder);
         free(bytes);
     }
+    for (clip_quality = 100; clip_quality > 0; clip_quality -= 80) { /* the last clip above lost nothing */
+        char *bytes;
+        size_t lossy;
+        CHECK_MESSAGE(write_clip(path, 64, 48, 3, 12, why), "%s", why);
+        bytes = test_read_file(path, &lossy);
+        CHECK_MESSAGE((lossy == size) == (clip_quality == 100) && holds(path, "VP8 ", 4) == (clip_quality != 100),
+                      "quality %d: %zu bytes, not %zu", clip_quality, lossy, size);
+        free(bytes);
+    }
+    clip_quality = 0;
 #else
     CHECK(!write_clip(path, 5, 3, 1, 12, why) && strstr(why, "install the package libwebp-dev") && !exists(path));
     printf("clips: libwebp is not here: only that it is asked for was checked\n");
@@ -322,15 +343,6 @@ static void test_still_webp(void) {
 }
 
 /* ---- The text of what made a clip ---- */
-
-static bool holds(const char *path, const void *bytes, size_t length) {
-    size_t size = 0, i;
-    char *file = test_read_file(path, &size);
-    bool found = false;
-    for (i = 0; file && i + length <= size && !found; i++) found = !memcmp(file + i, bytes, length);
-    free(file);
-    return found;
-}
 
 static bool says(const char *command, const char *text) {
     char out[4000] = "";
