@@ -438,7 +438,7 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
                  *pictures = json_object_get(from, "init_images");
     const json_t *first = json_array_get(pictures, 0), *mask = json_object_get(from, "mask"),
                  *inverts = json_object_get(from, "inpainting_mask_invert");
-    const char *model = NULL, *scheduler = NULL;
+    const char *model = NULL, *scheduler = NULL, *vae = json_string_value(json_object_get(settings, "sd_vae"));
     uint32_t size = 1, runs = 1;
     if (!takes_others(e, from, others, sizeof others / sizeof others[0]) ||
         !take_member(e, from, "prompt", &t->o.prompt, false) ||
@@ -455,6 +455,16 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
         !take_small(e, from, "batch_size", MOST_PICTURES, &size) ||
         !take_small(e, from, "n_iter", MOST_PICTURES, &runs))
         return false;
+    if (vae && *vae && !same_word(vae, "automatic") && !same_word(vae, "none"))
+        return answer_error(e, false, 400,
+                            "sd_vae: pictures are decoded by the autoencoder of their model; leave it out"),
+               false;
+    if (!begins && json_array_size(pictures))
+        return answer_error(e, false, 400, "init_images: /sdapi/v1/img2img begins with a picture"), false;
+    if (json_array_size(pictures) > 1)
+        return answer_error(e, false, 400,
+                            "init_images must hold one picture; extra_images holds those that are shown to the model"),
+               false;
     if (size * runs > MOST_PICTURES)
         return answer_error(e, false, 400, "batch_size times n_iter must be %d at most", MOST_PICTURES), false;
     t->count = size * runs;

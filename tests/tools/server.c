@@ -494,6 +494,15 @@ static void test_a1111_further(const served *s) {
     }
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"lora\":[{\"path\":\"../style\"}]}"), 400,
                "without a folder"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"override_settings\":{\"sd_vae\":\"Automatic\"}}"), 200,
+               "\"images\":[\""));
+    CHECK(
+        says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"override_settings\":{\"sd_vae\":\"fox.safetensors\"}}"),
+             400, "sd_vae: pictures are decoded by"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"init_images\":[\"aGFsbG8=\"]}"), 400,
+               "img2img begins with a picture"));
+    CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"aGFsbG8=\",\"aGFsbG8=\"]}"), 400,
+               "init_images must hold one picture"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"clip_skip\":2}"), 400,
                "--clip-skip: this model uses no layers"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"clip_skip\":\"two\"}"), 400,
