@@ -287,6 +287,14 @@ static bool take_format(exchange *e, const char *response, const char *format) {
     return !format;
 }
 
+/* OpenAI's qualities begin with 0. */
+static bool take_quality(exchange *e, const json_t *from) {
+    const char **quality = &e->ticket->o.quality;
+    if (!take_member(e, from, "output_compression", quality, true)) return false;
+    if (*quality && strcmp(*quality, "0") == 0) *quality = "1";
+    return true;
+}
+
 /* Members that generations and edits have in common. Members beyond OpenAI's own have A1111's names. */
 static bool take_openai(exchange *e, const json_t *from) {
     static const refused_member others[] = {{"stream", NULL, "pictures are sent when all of them are finished"},
@@ -298,8 +306,10 @@ static bool take_openai(exchange *e, const json_t *from) {
            take_member(e, from, "negative_prompt", &t->o.negative_prompt, false) &&
            take_member(e, from, "model", &model, false) && take_member(e, from, "size", &size, false) &&
            take_member(e, from, "response_format", &response, false) &&
-           take_member(e, from, "output_format", &format, false) &&
-           take_member(e, from, "output_compression", &t->o.quality, true) &&
+           take_member(e, from, "output_format", &format, false) && take_quality(e, from) &&
+           take_member(e, from, "sampler_name", &t->o.sampler, false) &&
+           take_member(e, from, "scheduler", &t->o.schedule, false) &&
+           take_member(e, from, "width", &t->o.width, true) && take_member(e, from, "height", &t->o.height, true) &&
            take_member(e, from, "seed", &t->o.seed, true) && take_member(e, from, "steps", &t->o.steps, true) &&
            take_member(e, from, "cfg_scale", &t->o.guidance, true) && take_small(e, from, "n", 10, &t->count) &&
            take_size_text(e, size) && take_format(e, response, format) && take_model(e, model) && finish_ticket(e);
@@ -330,7 +340,8 @@ static bool take_edited(exchange *e) {
 
 /* A form with pictures, a mask, and texts. */
 static bool take_edits(exchange *e) {
-    static const char *const numbers[] = {"n", "seed", "steps", "cfg_scale", "output_compression"};
+    static const char *const numbers[] = {
+        "n", "seed", "steps", "cfg_scale", "output_compression", "width", "height", "denoising_strength"};
     json_t *object = json_object();
     bool good = begin_ticket(e, true);
     uint32_t i;
@@ -370,6 +381,8 @@ static bool take_edits(exchange *e) {
     if (good && !e->ticket->reference_count)
         answer_error(e, true, 400, "image is missing: a PNG or JPEG to edit"), good = false;
     good = good && take_edited(e) && take_openai(e, object);
+    if (good && e->ticket->o.init_image)
+        good = take_member(e, object, "denoising_strength", &e->ticket->o.strength, true);
     json_decref(object);
     return good;
 }

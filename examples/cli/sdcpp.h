@@ -277,11 +277,10 @@ static void enqueue_job(exchange *e) {
 static bool post_img_gen(exchange *e) {
     json_t *object = read_object(e, false);
     const char *format = json_string_value(json_object_get(object, "output_format"));
-    const bool good =
-        object && begin_ticket(e, false) && take_member(e, object, "prompt", &e->ticket->o.prompt, false) &&
-        take_native(e, object) && take_format(e, NULL, format) &&
-        (e->ticket->kind == STILL_PNG || take_wish(e, object, "output_compression", &e->ticket->o.quality)) &&
-        finish_ticket(e);
+    const bool good = object && begin_ticket(e, false) &&
+                      take_member(e, object, "prompt", &e->ticket->o.prompt, false) && take_native(e, object) &&
+                      take_format(e, NULL, format) && (e->ticket->kind == STILL_PNG || take_quality(e, object)) &&
+                      finish_ticket(e);
     json_decref(object);
     if (good) enqueue_job(e);
     return false;

@@ -326,6 +326,13 @@ static void test_openai(const served *s) {
                       strstr(r.body, "/pictures/3\"}]}"),
                   "%s", r.body);
     free(r.text);
+    r = post(
+        s, "/v1/images/generations",
+        "{\"prompt\":\"a red fox\",\"seed\":7,\"width\":48,\"height\":32,\"sampler_name\":\"Euler a\",\"scheduler\":"
+        "\"karras\",\"output_compression\":0}");
+    CHECK(shell("$DIT -p 'a red fox' -s 7 -W 48 --sampler euler-a --scheduler karras -o $WORK/wide.png -q") == 0);
+    CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "wide.png"), "%d %.200s", r.status, r.body);
+    free(r.text);
     r = get(s, "/pictures/2");
     CHECK(r.status == 200 && strstr(r.text, "image/png") && r.size > 100);
     file = fopen(in_work("second.png"), "wb");
@@ -341,6 +348,12 @@ static void test_openai(const served *s) {
     r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
     CHECK(shell("$DIT -p 'in snow' -s 7 -i $WORK/fox.png -q -o $WORK/snow.png") == 0);
     CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "snow.png"), "%d %.300s", r.status, r.body);
+    free(r.text);
+    size =
+        make_form(form, NULL, "7\r\n--cut\r\nContent-Disposition: form-data; name=\"denoising_strength\"\r\n\r\n0.5");
+    r = hear(request(s, "POST", "/v1/images/edits", FORM, form, size));
+    CHECK(shell("$DIT -p 'in snow' -s 7 -i $WORK/fox.png --strength 0.5 -q -o $WORK/less.png") == 0);
+    CHECK_MESSAGE(r.status == 200 && same_pixels(r.body, "\"b64_json\":\"", "less.png"), "%d %.300s", r.status, r.body);
     free(r.text);
     make_masks();
     size = make_form(form, "alpha.png", "7");
