@@ -574,7 +574,6 @@ static const char *value_left_out(const option_entry *entry) {
     return strcmp(entry->name, "--serve") == 0 ? "7860" : NULL;
 }
 
-/* One option at argv[*i]; its value may follow as the next argument, after '=', or right behind a letter (-s7). */
 /* One more path behind those that are there. */
 static int add_reference(const char *path, options *o) {
     static char paths[16384];
@@ -586,6 +585,7 @@ static int add_reference(const char *path, options *o) {
     return EXIT_GOOD;
 }
 
+/* One option at argv[*i]; its value may follow as the next argument, after '=', or right behind a letter (-s7). */
 static int parse_option(int argc, char **argv, int *i, options *o) {
     char name[32] = "";
     const char *text = argv[*i], *attached = NULL;
@@ -613,7 +613,7 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
         const char *usual = value_left_out(entry);
         if (usual) return *option_text(o, entry) = usual, EXIT_GOOD;
         return complain(EXIT_USAGE, "%s needs a value; write %s=VALUE for one that begins as an option does", text,
-                        entry->name);
+                        is_long ? text : entry->name);
     }
     if (!attached) attached = argv[++*i];
     if (entry->value == offsetof(options, references) + 1 && o->references) return add_reference(attached, o);
@@ -678,6 +678,7 @@ static const char *const member_words[][2] = {
     {"loop_edit", "--loop-edit"},
     {"init_count", "frames of --init-video"},
     {"reference_count is ", "the number of --ref-image, --init-img and --init-video is "},
+    {"^devices '", "'"},
     {"^input noise has ", "--noise has "},
     {"^fps ", "--fps "},
     {"negative_conditioning: ", "--conditioning: its second half: "},

@@ -256,6 +256,8 @@ static const refusal refusals[] = {
     {{"convert"}, 2, "unexpected 'convert'; dit-convert is a program of its own"},
     {{"--doctor", "--json"}, 2, "--json: dit doctor tells sentences"},
     {{"--steps"}, 2, "needs a value"},
+    {{"--tae"}, 2, "--tae needs a value; write --tae=VALUE for"},
+    {{"--device", "99"}, 5, "dit: --device: '99': "},
     {{"--output", "--steps", "3"}, 2, "needs a value"},
     {{"--quiet=yes"}, 2, "takes no value"},
     {{"-q", "-v"}, 2, "exclude"},
