@@ -4,6 +4,7 @@
    Both configurations are prepared as `dit` would (compare_run.h), with a job each whose slices have one op each. The
    first one runs in a thread of its own and hands over the result of each op that both have; the second one, when it
    comes to that op, compares (compare_stats.h) and lets the first go on. No more than one result of each is held. */
+#define PROGRAM_SAYS "dit-compare: "
 #include "compare_stats.h"
 #include "compare_run.h"
 #include "compare_report.h"

@@ -342,13 +342,18 @@ static struct {
     const char *where; /* on stderr before the text: which request it is about; NULL: there is one */
 } complaint;
 
+#ifndef PROGRAM_SAYS /* dit-compare includes this, too */
+#define PROGRAM_SAYS "dit: "
+#endif
+
 /* Every error is one line on stderr; returns code so that `return complain(...)` reads well. */
 static int complain(int code, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(complaint.text, sizeof complaint.text, format, args);
     va_end(args);
-    if (!complaint.silent) fprintf(stderr, "dit: %s%s\n", complaint.where ? complaint.where : "", complaint.text);
+    if (!complaint.silent)
+        fprintf(stderr, PROGRAM_SAYS "%s%s\n", complaint.where ? complaint.where : "", complaint.text);
     return code;
 }
 

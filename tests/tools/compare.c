@@ -549,6 +549,8 @@ static void test_statistics(void) {
     CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/told.safetensors >$WORK/said 2>$WORK/errors") == 3);
     free(t.data);
     if (!sweep()) return;
+    CHECK(shell("build/dit-compare --only-steps 1 2>$WORK/errors") == 2 &&
+          says("errors", "dit-compare: what shall be compared?"));
     CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/statistics.safetensors >$WORK/said") == 0);
     CHECK(says("said", "the same within 0.001") && says("said", "held against statistics"));
     CHECK(shell("build/dit-compare " DIT_SMALL " --type i8r --against $WORK/statistics.safetensors >$WORK/said") == 10);
