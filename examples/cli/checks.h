@@ -439,6 +439,8 @@ static int check_numbers(app *a) {
         a->r.weight_budget = a->relief.weight_budget;
         a->r.offload = a->relief.offload;
     }
+    if (o->cache && (same_word(o->cache, "none") || same_word(o->cache, "off") || same_word(o->cache, "disabled")))
+        a->o.cache = NULL;
     return code ? code : take_sampler(&a->o);
 }
 

@@ -712,6 +712,8 @@ static void test_repeating(void) {
     snprintf(base, sizeof base, "%s", in_work("quick.png")); /* of test_picture */
     snprintf(other, sizeof other, "%s", in_work("other.png"));
     snprintf(first, sizeof first, "%s", in_work("b_3.png")); /* of test_batch: seed 1 */
+    o = RUN(QUICK, "-q", "--cache-mode", "disabled", "-o", other);
+    CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d %s", o.code, o.err);
     bytes = load(base, &size);
     if (!CHECK(bytes)) return;
     store(start, bytes, size);
