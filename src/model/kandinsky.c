@@ -363,9 +363,9 @@ static void diti_kandinsky_prepare(diti_pass *p) {
 /* Lines and columns of clips are closer together: their positions are divided by this (_get_scale_factor of
    Kandinsky5T2VPipeline). */
 static double diti_kandinsky_spacing(const diti_kandinsky_config *config, uint32_t height, uint32_t width) {
-    bool near = height >= 480 && height <= 854 && width >= 480 && width <= 854;
+    bool dense = height >= 480 && height <= 854 && width >= 480 && width <= 854;
     if (config->columns == 4 * config->channels) return 1;
-    return near ? 2 : 3.16;
+    return dense ? 2 : 3.16;
 }
 
 /* The next pairs' turns of one token, which stands at `position` of an axis with so many channels. */
