@@ -419,6 +419,7 @@ static int check_numbers(app *a) {
                         : o->skip_first ? "--skip-layer-start"
                                         : "--skip-layer-end");
     if (!code && o->clip_skip) code = take_clip_skip(o->clip_skip, &a->r.clip_skip);
+    if (!a->r.clip_skip) a->o.clip_skip = NULL;
     if (!code && o->vae_tile)
         code = take_count("--vae-tile-size", o->vae_tile, 1, 16384, 512, " pixels of both sides", &a->r.vae_tile);
     a->r.loops = 1;
