@@ -387,7 +387,7 @@ static void diti_kandinsky_place(const diti_transformer *transformer, const diti
     double spacing = diti_kandinsky_spacing(config, 8 * step->height, 8 * step->width);
     (void)prompt;
     for (row = 0; row < grid.frames * plane; row++) {
-        const double at[DITI_KANDINSKY_AXES] = {row / plane, row % plane / grid.columns / spacing,
+        const double at[DITI_KANDINSKY_AXES] = {(double)(row / plane), row % plane / grid.columns / spacing,
                                                 row % grid.columns / spacing};
         for (i = 0; i < DITI_KANDINSKY_AXES; cosines += config->axes[i] / 2, sines += config->axes[i++] / 2)
             diti_kandinsky_turn(at[i], config->axes[i], cosines, sines);
