@@ -69,9 +69,9 @@ static bool diti_attention_step(const diti_attention_shape *shape, uint32_t quad
     return diti_attention_rounds(shape, tiles, quads, step) <= DITI_ATTENTION_ROUNDS;
 }
 
-/* Four queries to a lane, fewer where their output does not fit into shared memory. */
-static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, double flops,
-                                     diti_attention_tiles *out) {
+/* Four queries to a lane, fewer where their output does not fit into shared memory. many: keys at a time, on which the
+   bytes depend: they are as many in a batch, and where devices divide heads, queries or branches. */
+static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, bool many, diti_attention_tiles *out) {
     uint32_t lanes = device->limits.subgroup_size, each = 4;
     out->constant_count = 3;
     out->quads = (uint32_t)diti_align_up(quads, 16);
@@ -80,7 +80,7 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
     out->group = lanes;
     out->block = lanes * each;
     out->constants[0] = each;
-    out->constants[1] = flops < 1e8 ? 16 : 32; /* wide tiles run faster and take longer to compile */
+    out->constants[1] = many ? 32 : 16; /* wide tiles run faster and take longer to compile */
     while (out->constants[1] < lanes) out->constants[1] *= 2;
     return each * lanes * out->quads * 16u <= device->limits.shared_bytes;
 }
@@ -369,7 +369,7 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
 
 /* Queries, keys and values of those formats, without matrices; false: they do not fit. */
 static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor *qkv, diti_tensor out,
-                                      const diti_attention_shape *shape, double flops, uint32_t candidate,
+                                      const diti_attention_shape *shape, bool many, uint32_t candidate,
                                       diti_attention_tiles *tiles) {
     const diti_device *device = graph->device;
     diti_element format = diti_tensor_get(graph, qkv[0])->format;
@@ -379,7 +379,7 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
         (diti_attention_tiles_broadcast(device, shape, tiles) ||
          diti_attention_tiles_half(device, shape, candidate, tiles)))
         return true;
-    fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, flops, tiles);
+    fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, many, tiles);
     if (!fits) { /* a processor has too little shared memory for very wide heads */
         fits = diti_attention_tiles_gpu(device, quads, tiles) &&
                (!device->is_cpu || int8 ||
@@ -409,6 +409,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     double flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
     bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
+    bool many = shape->keys >= (desc->items ? 65536u : 256u); /* keys of items may be those of all of them */
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
         (desc->bias || desc->cap > 0 || !diti_device_dots_attention(graph->device) ||
          diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
@@ -416,7 +417,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                         name);
         return;
     }
-    if (!matrix && !diti_attention_on_vectors(graph, qkv, out, shape, flops, candidate, &tiles)) {
+    if (!matrix && !diti_attention_on_vectors(graph, qkv, out, shape, many, candidate, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
                         graph->device->limits.shared_bytes);

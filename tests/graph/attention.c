@@ -982,9 +982,46 @@ static void test_dot(void) {
 
 /* --- all parts --- */
 
+/* The kernel of so many heads, items, queries and keys of 64 channels, as its constants say. */
+static void tiles_of(diti_device *device, uint32_t heads, uint32_t batch, uint32_t queries, uint32_t keys,
+                     uint32_t out[DITI_MAX_CONSTANTS]) {
+    diti_attention_desc desc = {0};
+    diti_graph graph;
+    diti_tensor q, kv;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "test", false);
+    q = diti_tensor_input(&graph, DITI_F32, batch * queries, heads * 64, "q");
+    kv = diti_tensor_input(&graph, DITI_F32, batch * keys, heads * 64, "kv");
+    desc.batch = batch;
+    desc.heads = heads;
+    desc.head_dim = 64;
+    desc.scale = 0.125f;
+    diti_attention(&graph, q, kv, kv, &desc);
+    memset(out, 0, DITI_MAX_CONSTANTS * sizeof *out);
+    if (CHECK(graph.dispatch_count > 0))
+        memcpy(out, graph.dispatches[graph.dispatch_count - 1].constants, DITI_MAX_CONSTANTS * sizeof *out);
+    diti_graph_free(&graph);
+}
+
+/* An item has the same bytes alone and in a batch, and where devices divide heads, queries or branches. */
+static void test_alike(diti_device *device) {
+    static const uint32_t keys[] = {64, 255, 256, 300, 600, 1023, 1024, 1500};
+    uint32_t alone[DITI_MAX_CONSTANTS], other[DITI_MAX_CONSTANTS], i;
+    for (i = 0; i < DITI_COUNT(keys); i++) {
+        tiles_of(device, 4, 1, keys[i], keys[i], alone);
+        tiles_of(device, 4, 3, keys[i], keys[i], other);
+        CHECK_MESSAGE(!memcmp(alone, other, sizeof alone), "%u keys, a batch of 3", keys[i]);
+        tiles_of(device, 1, 1, keys[i], keys[i], other);
+        CHECK_MESSAGE(!memcmp(alone, other, sizeof alone), "%u keys, one of 4 heads", keys[i]);
+        tiles_of(device, 4, 1, keys[i] / 8, keys[i], other);
+        CHECK_MESSAGE(!memcmp(alone, other, sizeof alone), "%u keys, an eighth of the queries", keys[i]);
+    }
+}
+
 static void test_base(void) {
     diti_device *device = open_rung("rung=base");
     if (device) test_merge(device, 5, 1e-5, device->is_cpu ? "attention_cpu" : "attention_gpu");
+    if (device) test_alike(device);
     diti_device_close(device);
 }
 
