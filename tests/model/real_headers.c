@@ -264,6 +264,20 @@ static void small_kandinsky_t2v(real_file *file) { real_kandinsky(file, 64, 128,
 static void tiny_wan(real_file *file) { real_wan(file, 128, 2, 256, 16, 16, 0); }
 static void tiny_wan_i2v(real_file *file) { real_wan(file, 128, 2, 256, 36, 16, 1280); }
 
+/* The headers of a folder with that config.json; NULL: of a single file. */
+static dit_result load_told(config_folder *folder, void (*make)(real_file *file), const char *config, dit_model **model,
+                            dit_error *err) {
+    dit_model_desc desc = {0};
+    folder->file.type = DIT_TYPE_F16;
+    make(&folder->file);
+    if (config) diti_format(folder->config, sizeof folder->config, "%s", config);
+    desc.source.open = open_config_folder;
+    desc.source.user = folder;
+    if (!config) desc.source = real_source(&folder->file);
+    desc.dry_run = true;
+    return dit_model_load(NULL, &desc, model, err);
+}
+
 /* A HunyuanVideo 1.5 is told by its config.json, a step-distilled one by its tensors as well; a Kandinsky for clips by
    the channels that it reads; SkyReels V2 by its class. */
 static void test_told_defaults(void) {
@@ -287,20 +301,12 @@ static void test_told_defaults(void) {
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         config_folder folder = {0};
-        dit_model_desc desc = {0};
         dit_model_info info = {0};
         dit_model *model = NULL;
         dit_error err = {0};
         double shift = 0;
-        folder.file.type = DIT_TYPE_F16;
-        cases[i].make(&folder.file);
-        if (cases[i].config) diti_format(folder.config, sizeof folder.config, "%s", cases[i].config);
-        desc.source.open = open_config_folder;
-        desc.source.user = &folder;
-        if (!cases[i].config) desc.source = real_source(&folder.file);
-        desc.dry_run = true;
-        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "case %u: %s", (unsigned)i,
-                          err.message)) {
+        if (CHECK_MESSAGE(load_told(&folder, cases[i].make, cases[i].config, &model, &err) == DIT_OK, "case %u: %s",
+                          (unsigned)i, err.message)) {
             dit_model_get_info(model, &info);
             shift =
                 diti_json_number(model->scheduler, "shift", 0) + diti_json_number(model->scheduler, "flow_shift", 0);
@@ -329,17 +335,9 @@ static void test_told_refusals(void) {
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         config_folder folder = {0};
-        dit_model_desc desc = {0};
         dit_model *model = NULL;
         dit_error err = {0};
-        folder.file.type = DIT_TYPE_F16;
-        cases[i].make(&folder.file);
-        if (cases[i].config) diti_format(folder.config, sizeof folder.config, "%s", cases[i].config);
-        desc.source.open = open_config_folder;
-        desc.source.user = &folder;
-        if (!cases[i].config) desc.source = real_source(&folder.file);
-        desc.dry_run = true;
-        CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+        CHECK_MESSAGE(load_told(&folder, cases[i].make, cases[i].config, &model, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
                           strstr(err.message, cases[i].says),
                       "case %u: %s", (unsigned)i, err.message);
         dit_model_destroy(model);
