@@ -403,7 +403,7 @@ readme_commands() { # each make target and each flag of build/dit-* that README 
         grep -q "^build/$program " $work/commands || continue
         build/$program --help >$work/help 2>&1
         [ $program != dit ] || build/dit --help-all >$work/help 2>&1
-        for flag in $(grep "^build/$program " $work/commands | tr ' =' '\n\n' | grep -E '^--?[a-zA-Z][a-z-]*$' | sort -u); do
+        for flag in $(grep "^build/$program " $work/commands | sed 's/ | .*//' | tr ' =' '\n\n' | grep -E '^--?[a-zA-Z][a-z-]*$' | sort -u); do
             grep -qE -e "(^|[ ,/])$flag([ ,=/]|\$)" $work/help || { echo "build/$program $flag: not in its --help"; bad=1; }
         done
     done

@@ -1356,7 +1356,8 @@ static void test_memory_runs_out(void) {
     }
     o = RUN("-m", BUNDLED, SMALL, "-o", less, "--device-memory", "9M");
     CHECK(relieved(&o, false, true, true) && same_pixels(plenty, less));
-    o = RUN(SMALL, "-o", less, "--clip-on-cpu", "--clip-skip", "-1"); /* without a model: the one that is below the working folder */
+    o = RUN(SMALL, "-o", less, "--clip-on-cpu", "--clip-skip",
+            "-1"); /* without a model: the one that is below the working folder */
     CHECK(relieved(&o, false, false, false) && same_pixels(plenty, less));
     png = read_png(less);
     CHECK_MESSAGE(strstr(png.text, "Size: 64x64, Model: emoji-q8_0, "), "%s", png.text);
