@@ -1140,7 +1140,7 @@ static void test_longer_clip(void) {
     enum { MODELS = 16, SIDE = 8, FRAME = 6 + SIDE * SIDE };
     static const char head[] = "YUV4MPEG2 W8 H8 F12:1 Cmono\n";
     static char y4m[sizeof head - 1 + (MODELS + 1) * FRAME];
-    char longer[2][320], command[512], wanted[64];
+    char longer[2][320], command[1024], wanted[64];
     outcome o;
     int i;
     memcpy(y4m, head, sizeof head - 1);
