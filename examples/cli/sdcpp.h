@@ -31,9 +31,12 @@ static bool take_layers(exchange *e, const json_t *from) {
     size_t i;
     json_array_foreach(list, i, one) {
         const size_t used = strlen(text);
+        if (!json_is_integer(one) || sizeof text - used < 24)
+            return refuse_native(e, "layers", "must be a few numbers of blocks");
         snprintf(text + used, sizeof text - used, "%s%" JSON_INTEGER_FORMAT, i ? "," : "", json_integer_value(one));
     }
-    return !*text || set_text(e->ticket, &e->ticket->o.skip_blocks, text) || refuse_native(e, "layers", "too many");
+    return !*text || set_text(e->ticket, &e->ticket->o.skip_blocks, text) ||
+           refuse_native(e, "layers", "out of memory");
 }
 
 /* distilled_guidance is 3.5 where nobody chose it, also for models that are told none; and 3.5 is the usual one of

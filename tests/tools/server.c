@@ -762,6 +762,8 @@ static void test_jobs(const served *s) {
                    {"\"sample_params\":{\"custom_sigmas\":[1,0.5]}", "custom_sigmas: sample_steps and"},
                    {"\"sample_params\":{\"eta\":0.5}", "eta: the sampler ddim alone"},
                    {"\"sample_params\":{\"guidance\":{\"img_cfg\":2}}", "img_cfg: guidance has one scale"},
+                   {"\"sample_params\":{\"guidance\":{\"slg\":{\"scale\":2,\"layers\":[\"x\"]}}}",
+                    "layers: must be a few numbers"},
                    {"\"init_image\":7", "init_image: must be a picture in base64"},
                    {"\"lora\":7", "lora must be a list"},
                    {"\"output_format\":\"bmp\"", "output_format must be one"},
