@@ -775,10 +775,11 @@ static int check_model(app *a) {
     return EXIT_GOOD;
 }
 
-/* A picture that is edited is as large as the model reads it, else its contents would move. */
+/* A picture that is edited is as large as the model reads it, else its contents would move; of several the originals
+   mean the last one. Other pictures have the shape of the first one. */
 static void fit_edited(app *a, uint32_t multiple) {
-    const picture *first = &a->r.reference_pictures[0];
-    uint32_t width = first->width, height = first->height;
+    const picture *first = &a->r.reference_pictures[0], *last = first + a->r.reference_count - 1;
+    uint32_t width = last->width, height = last->height;
     if (dit_model_edited_size(a->headers, &width, &height)) {
         a->r.width = width;
         a->r.height = height;

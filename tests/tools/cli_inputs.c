@@ -1003,6 +1003,8 @@ static void test_info_given(void) {
        LongCat-Image's are rounded up. */
     o = RUN("--info", "tests/fixtures/pipe_qwenimage", "-r", picture);
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n2912x352 pixels"), "%s%s", o.err, o.out);
+    o = RUN("--info", "tests/fixtures/pipe_qwenimage", "-r", "docs/sheet.png", "-r", picture); /* the last */
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n2912x352 pixels"), "%s%s", o.err, o.out);
     o = RUN("--info", "--diffusion-model", "tests/fixtures/pipe_longcat/transformer", "--vae",
             "tests/fixtures/pipe_zimage/vae", "-r", picture);
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\n2912x368 pixels"), "%s%s", o.err, o.out);
