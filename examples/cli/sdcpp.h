@@ -99,7 +99,9 @@ static bool take_cache(exchange *e, const json_t *from) {
                *settings = json_string_value(json_object_get(from, "cache_option"));
     char text[300];
     if (!mode || !*mode || strcmp(mode, "disabled") == 0) return true;
-    snprintf(text, sizeof text, "%s%s%s", mode, settings && *settings ? ":" : "", settings ? settings : "");
+    if (snprintf(text, sizeof text, "%s%s%s", mode, settings && *settings ? ":" : "", settings ? settings : "") >=
+        (int)sizeof text)
+        return refuse_native(e, "cache_option", "it is too long");
     return set_text(e->ticket, &e->ticket->o.cache, text) || refuse_native(e, "cache_mode", "out of memory");
 }
 

@@ -207,7 +207,7 @@ namespace Dit {
             }
         }
 
-        // What desc points to lives as long as text.
+        // Memory that desc points to lives as long as text.
         void Describe(Request what, Texts text, ref Native.JobDesc desc) {
             uint count = what.Count != 0 ? what.Count : 1;
             if (what.Classes != null && what.Classes.Length < count)
@@ -325,7 +325,7 @@ namespace Dit {
         }
     }
 
-    // What C reads until the end of a call: strings as UTF-8, arrays that stay where they are, functions.
+    // Arguments that C reads until the end of a call: strings as UTF-8, arrays that stay where they are, functions.
     internal sealed class Texts : IDisposable {
         readonly List<IntPtr> list = new List<IntPtr>();
         readonly List<GCHandle> pinned = new List<GCHandle>();

@@ -513,11 +513,11 @@ static void diti_kandinsky_widen(diti_pass *p) {
     const diti_kandinsky_config *config = &diti_kandinsky_of(p->model)->config;
     const diti_step_desc *step = p->step;
     uint32_t channels = config->channels, all = config->columns / 4, i;
+    uint32_t first = 4 * step->token_range.strip_token, count = 4 * step->token_range.strip_tokens;
     diti_tensor wide = diti_kandinsky_state_of(step)->wide;
-    uint32_t plane = diti_tensor_columns(p->graph, wide);
     for (i = 0; i < step->batch && !diti_graph_failed(p->graph); i++)
-        diti_copy(p->graph, diti_tensor_view(p->graph, step->latent, i * channels, channels, 0, plane),
-                  diti_tensor_view(p->graph, wide, i * all, channels, 0, plane), "wide");
+        diti_copy(p->graph, diti_tensor_view(p->graph, step->latent, i * channels, channels, first, count),
+                  diti_tensor_view(p->graph, wide, i * all, channels, first, count), "wide");
     p->latent = wide;
     p->channels = all;
 }

@@ -85,7 +85,7 @@ static class Test {
         Console.WriteLine(checks + " checks");
     }
 
-    // What functions throw that C calls; start pictures, prompts as bytes, LoRAs, caches and clips.
+    // Exceptions of functions that C calls; start pictures, prompts as bytes, LoRAs, caches and clips.
     static void More(string path) {
         Fails<InvalidTimeZoneException>(() => new Dit.Context(log: (l, m) => { throw new InvalidTimeZoneException("mine"); }, level: 3), "mine");
         byte[] cache;
