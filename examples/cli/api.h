@@ -61,6 +61,13 @@ static bool take_member(exchange *e, const json_t *from, const char *name, const
     return false;
 }
 
+/* A number above 0: clients send others for what they leave alone. */
+static bool take_wish(exchange *e, const json_t *from, const char *name, const char **option) {
+    const json_t *value = json_object_get(from, name);
+    if (json_is_number(value) && json_number_value(value) <= 0) return true;
+    return take_member(e, from, name, option, true);
+}
+
 /* A whole number from 1 to most, which may be written as 2.0; *out stays where it is absent. */
 static bool take_small(exchange *e, const json_t *from, const char *name, uint32_t most, uint32_t *out) {
     const json_t *value = json_object_get(from, name);
@@ -436,16 +443,41 @@ static void answer_models(exchange *e) {
 
 /* ---- AUTOMATIC1111: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API ---- */
 
+/* The upscaler of a second pass, Latent where none is named, and its size; "None" makes no second pass. */
+static bool take_upscaler(exchange *e, const json_t *from, const char *upscaler, const char *scale, const char *width,
+                          const char *height) {
+    options *o = &e->ticket->o;
+    o->hires = true;
+    o->hires_upscaler = "Latent";
+    if (!take_member(e, from, upscaler, &o->hires_upscaler, false) || !take_wish(e, from, width, &o->hires_width) ||
+        !take_wish(e, from, height, &o->hires_height) || !take_wish(e, from, "denoising_strength", &o->hires_strength))
+        return false;
+    if (!o->hires_width && !o->hires_height && !take_wish(e, from, scale, &o->hires_scale)) return false;
+    if (!same_word(o->hires_upscaler, "none")) return true;
+    o->hires = false;
+    o->hires_upscaler = o->hires_width = o->hires_height = o->hires_scale = o->hires_strength = o->hires_steps = NULL;
+    return true;
+}
+
+/* enable_hr, of A1111, and with another word of stable-diffusion.cpp. */
+static bool take_second_pass(exchange *e, const json_t *from) {
+    const char **steps = &e->ticket->o.hires_steps;
+    return !json_is_true(json_object_get(from, "enable_hr")) ||
+           (take_wish(e, from, "hr_second_pass_steps", steps) && take_wish(e, from, "hr_steps", steps) &&
+            take_upscaler(e, from, "hr_upscaler", "hr_scale", "hr_resize_x", "hr_resize_y"));
+}
+
 static bool take_a1111(exchange *e, const json_t *from, bool begins) {
-    static const refused_member others[] = {
-        {"enable_hr", NULL, "pictures are made at once in the size that width and height say"},
-        {"tiling", NULL, "pictures have edges"},
-        {"subseed_strength", NULL, "noise comes from one seed"},
-        {"restore_faces", NULL, "nothing is done to faces behind the model"},
-        {"refiner_checkpoint", NULL, "one model makes the whole picture"},
-        {"styles", NULL, "there are none"},
-        {"alwayson_scripts", NULL, "there are no scripts"},
-        {"script_name", NULL, "there are no scripts"}};
+    static const refused_member others[] = {{"hr_checkpoint_name", NULL, "one model makes both passes"},
+                                            {"hr_prompt", NULL, "prompt is that of both passes"},
+                                            {"hr_negative_prompt", NULL, "negative_prompt is that of both passes"},
+                                            {"tiling", NULL, "pictures have edges"},
+                                            {"subseed_strength", NULL, "noise comes from one seed"},
+                                            {"restore_faces", NULL, "nothing is done to faces behind the model"},
+                                            {"refiner_checkpoint", NULL, "one model makes the whole picture"},
+                                            {"styles", NULL, "there are none"},
+                                            {"alwayson_scripts", NULL, "there are no scripts"},
+                                            {"script_name", NULL, "there are no scripts"}};
     ticket *t = e->ticket;
     const json_t *settings = json_object_get(from, "override_settings"),
                  *pictures = json_object_get(from, "init_images");
@@ -484,6 +516,7 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
     t->previews = json_is_true(json_object_get(from, "preview")); /* a word of this server's own page */
     if (t->o.sampler && !*t->o.sampler) t->o.sampler = NULL;
     if (scheduler && *scheduler) t->o.schedule = scheduler;
+    if (!begins && !take_second_pass(e, from)) return false;
     if (begins) {
         if (!json_is_string(first))
             return answer_error(e, false, 400, "init_images must hold a picture in base64"), false;
@@ -492,6 +525,8 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
         t->o.init_image = "init_images";
         t->o.strength = "0.75";
         if (!take_member(e, from, "denoising_strength", &t->o.strength, true)) return false;
+        if (json_is_true(json_object_get(from, "enable_hr")))
+            return answer_error(e, false, 400, "enable_hr: /sdapi/v1/txt2img alone makes a second pass"), false;
         if (mask && !json_is_null(mask)) {
             if (!json_is_string(mask)) return answer_error(e, false, 400, "mask must be a picture in base64"), false;
             if (!take_base64(e, "mask", json_string_value(mask), json_string_length(mask), &t->mask)) return false;
@@ -660,9 +695,29 @@ static void tell_lora_names(parameter_text *out, const char *folder) {
 
 static void answer_loras(exchange *e) { tell_lora_names(&e->answer, e->server->usual.lora_dir); }
 
+/* Those that scale pixels, or those that scale latents. */
+static void tell_upscalers(parameter_text *out, bool latent, const char *rest) {
+    uint32_t i;
+    for (i = 0; i < UPSCALERS; i++) {
+        if (upscalers[i].latent != latent) continue;
+        json_raw(out, out->at[out->length - 1] == '}' ? ",{" : "{");
+        json_text(out, "name", upscalers[i].name);
+        json_raw(out, rest);
+    }
+}
+
 static void answer_upscalers(exchange *e) {
-    json_raw(&e->answer,
-             "[{\"name\":\"None\",\"model_name\":null,\"model_path\":null,\"model_url\":null,\"scale\":1}]");
+    static const char rest[] = ",\"model_name\":null,\"model_path\":null,\"model_url\":null,\"scale\":4}";
+    json_raw(&e->answer, "[{\"name\":\"None\"");
+    json_raw(&e->answer, rest);
+    tell_upscalers(&e->answer, false, rest);
+    json_raw(&e->answer, "]");
+}
+
+static void answer_latent_modes(exchange *e) {
+    json_raw(&e->answer, "[");
+    tell_upscalers(&e->answer, true, "}");
+    json_raw(&e->answer, "]");
 }
 
 /* Lists of A1111's that are empty here. */

@@ -27,6 +27,16 @@ typedef struct given_clip { /* frames that were read and scaled; frames NULL: no
     uint32_t count, room;
 } given_clip;
 
+typedef struct hires {      /* --hires: a second pass in a larger size (hires.h) */
+    bool wanted, second;    /* second: that pass is made */
+    uint32_t width, height; /* of the pass that is not made now */
+    uint32_t steps;         /* of the second pass; 0: as many as the first one has */
+    uint32_t upscaler;      /* number in upscalers */
+    picture picture;        /* it begins with this, scaled up; rgba NULL: with latents */
+    dit_image image;        /* the same for the library */
+    float *latents;         /* [C, h, w], scaled up; NULL: it begins with the picture */
+} hires;
+
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count, preview_interval;
     int quality; /* of JPEG and WebP */
@@ -57,6 +67,7 @@ typedef struct request { /* the options as numbers */
     dit_reference references[MOST_REFERENCES];
     char strategy[32]; /* the --mask-strategy that --init-img and --end-img stand for */
     uint32_t reference_count;
+    hires hires;
 } request;
 
 enum { STRIP_FRAMES = 8, STRIP_SIDE = 128, MOST_REFERENCE_FRAMES = 4096 };
@@ -86,6 +97,7 @@ typedef struct app {
     dit_model *headers; /* of the model, for questions before it is loaded */
     dit_model *model;
     dit_job *job;
+    dit_job *other_job; /* that of the other pass of --hires; NULL: none */
     dit_error err;
     unsigned char *rgba, *cache, *mark;
     size_t cache_size, mark_size;

@@ -300,6 +300,46 @@ static int make_clip(app *a, uint32_t i) {
     return EXIT_GOOD;
 }
 
+/* The job of this pass for picture i; it is planned where the other pass had its memory. */
+static int aim_job(app *a, uint32_t i) {
+    int code = i && a->job ? EXIT_GOOD : load_and_plan(a);
+    return code || !i ? code : restart_job(a, i);
+}
+
+/* The second pass of --hires. Afterwards sizes and job are those of that pass. */
+static int make_larger(app *a, uint32_t i) {
+    hires *h = &a->r.hires;
+    const uint32_t width = a->r.width, height = a->r.height, factor = a->info.latent_factor;
+    const size_t plane = (size_t)(width / factor) * (height / factor);
+    const double prompt = a->took.prompt, steps = a->took.steps, decode = a->took.decode;
+    float *latent = h->latents ? malloc(plane * a->info.latent_channels * sizeof *latent) : NULL;
+    dit_result result = DIT_OK;
+    bool good = !h->latents || latent;
+    uint32_t c;
+    int code;
+    if (latent)
+        result = dit_job_read(a->job, DIT_READ_LATENT_F32, 0, 0, latent,
+                              plane * a->info.latent_channels * sizeof *latent, 0, &a->err);
+    for (c = 0; c < a->info.latent_channels && good && latent && result == DIT_OK; c++)
+        good = upscale_floats(upscalers[h->upscaler].kernel, latent + c * plane, width / factor, height / factor,
+                              h->latents + (size_t)c * (h->width / factor) * (h->height / factor), h->width / factor,
+                              h->height / factor, 1);
+    if (!h->latents) good = upscale_picture(h, a->rgba, width, height, &h->picture);
+    free(latent);
+    if (result != DIT_OK) return dit_failed(a, result, NULL);
+    if (!good) return complain(EXIT_MEMORY, "out of memory; try a smaller --hires-scale");
+    show_picture(a, a->rgba, width, height);
+    use_pass(a, true);
+    a->told_step = UINT32_MAX;
+    code = aim_job(a, i);
+    if (!code) code = run_job(a, i);
+    if (!code) code = read_picture_made(a);
+    a->took.prompt += prompt;
+    a->took.steps += steps;
+    a->took.decode += decode;
+    return code;
+}
+
 static int make_picture(app *a, uint32_t i) {
     uint64_t range = dit_trace_begin(a->context, a->r.frames ? "clip" : "picture");
     int code = EXIT_GOOD;
@@ -308,9 +348,11 @@ static int make_picture(app *a, uint32_t i) {
     if (makes_clip(a)) {
         code = make_clip(a, i);
     } else {
-        if (i) code = restart_job(a, i);
+        use_pass(a, false);
+        if (i) code = aim_job(a, i);
         if (!code) code = run_job(a, i);
         if (!code) code = read_picture_made(a);
+        if (!code && a->r.hires.wanted) code = make_larger(a, i);
         if (!code && a->follow.take)
             code = a->follow.take(a, i) ? EXIT_GOOD : complain(EXIT_MEMORY, "%s", no_still_memory);
         else if (!code)

@@ -28,12 +28,13 @@ typedef struct options {
     bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
+    const char *hires_scale, *hires_width, *hires_height, *hires_steps, *hires_upscaler, *hires_strength;
     const char *init_hash, *end_hash, *mask_hash, *control_hash, *noise_hash, *noise_picture, *video_hash,
         *conditioning_hash, *device_name, *made_by; /* these come from a PNG's text alone */
     const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
     unsigned lora_count;
-    bool resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, no_metadata,
-        list_devices, list_models, doctor, json, man, verbose, quiet, help, help_all, version;
+    bool hires, resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune,
+        no_metadata, list_devices, list_models, doctor, json, man, verbose, quiet, help, help_all, version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -52,7 +53,8 @@ typedef struct option_entry {
     const char *key; /* in the PNG's text */
 } option_entry;
 
-static const char size_key[] = "Size", tile_key[] = "VAE tile size", device_key[] = "Device";
+static const char size_key[] = "Size", larger_key[] = "Hires resize", hires_key[] = "Hires upscaler",
+                  tile_key[] = "VAE tile size", device_key[] = "Device";
 
 #undef TEXT /* windows.h has another one */
 #define TEXT(member) offsetof(options, member) + 1, 0
@@ -95,6 +97,13 @@ static const option_entry option_table[] = {
     {"--control-end", NULL, "--control-guidance-end", TEXT(control_last), TOLD_HERE, "Control end"},
     {"--control-mode", NULL, NULL, TEXT(control_mode), TOLD_HERE, "Control mode"},
     {"--strength", NULL, "--denoising-strength|--denoise", TEXT(strength), TOLD_HERE, "Denoising strength"},
+    {"--hires", NULL, "--enable-hr", FLAG(hires), TOLD_WITH, hires_key},
+    {"--hires-upscaler", NULL, "--hr-upscaler", TEXT(hires_upscaler), TOLD_HERE, hires_key},
+    {"--hires-scale", NULL, "--hr-scale", TEXT(hires_scale), TOLD_HERE, "Hires upscale"},
+    {"--hires-width", NULL, "--hr-resize-x", TEXT(hires_width), TOLD_HERE, larger_key},
+    {"--hires-height", NULL, "--hr-resize-y", TEXT(hires_height), TOLD_WITH, larger_key},
+    {"--hires-steps", NULL, "--hr-second-pass-steps", TEXT(hires_steps), TOLD_HERE, "Hires steps"},
+    {"--hires-denoising-strength", NULL, NULL, TEXT(hires_strength), TOLD_HERE, "Hires denoising strength"},
     {"--guidance", NULL, NULL, TEXT(distilled), TOLD_HERE, "Guidance"},
     {"--guidance-start", NULL, NULL, TEXT(guided_first), TOLD_HERE, "Guidance start"},
     {"--guidance-end", NULL, NULL, TEXT(guided_last), TOLD_HERE, "Guidance end"},
@@ -184,6 +193,9 @@ static const fact_entry fact_table[] = {
 };
 #define FACT_COUNT (sizeof fact_table / sizeof fact_table[0])
 
+/* A width or a height: one pair tells both, and the entry of the height follows that of the width. */
+static bool is_size(const option_entry *entry) { return entry->key == size_key || entry->key == larger_key; }
+
 /* Where o has the value of an option that is a text, or of a flag, or a fact. */
 static const char **option_text(options *o, const option_entry *entry) {
     return (const char **)(void *)((char *)o + entry->value - 1);
@@ -265,6 +277,12 @@ static const char more_help_text[] =
     "                              a prompt \"|0|first|2|other\" changes with them\n"
     "      --loop-frames N         latent frames that go from one to the next\n"
     "      --loop-edit X           0 (they stay) to 1 (all new) for these frames\n"
+    "      --hires                 a second pass: the picture scaled up, by\n"
+    "      --hires-scale X         (default: 2), or to this size in pixels:\n"
+    "      --hires-width N, --hires-height N\n"
+    "      --hires-upscaler NAME   Lanczos (default), Latent, ...; list shows all\n"
+    "      --hires-denoising-strength X  how much is made anew (default: 0.7)\n"
+    "      --hires-steps N         of these so much (default: as many as --steps)\n"
     "      --encode-prompt FILE    write both prompts as data for --conditioning\n"
     "      --conditioning FILE     in place of prompts; needs no text encoder\n"
     "      --lora-dir DIR          <lora:NAME:0.8> in a prompt is a file in DIR\n"
@@ -490,11 +508,9 @@ static const struct {
      "--lora-apply-mode|--lora-scale|--lora-weight|--lora-strength|--lora-path|--lora-name|--lora-weights|"
      "--adapter-weights|--strength-model",
      "--lora FILE:0.8 has the weight; --lora-merge adds it to the model's weights"},
-    {"",
-     "--upscale-model|--upscale-repeats|--upscale-tile-size|--hires|--hires-scale|--hires-width|--hires-height|"
-     "--hires-upscaler|--hires-upscalers-dir|--hires-upscale-tile-size|--hires-steps|--hires-sigmas|"
-     "--hires-denoising-strength|--enable-hr|--hr-scale",
-     "nothing is scaled up; ask for the size with -W and -H"},
+    {"", "--upscale-model|--upscale-repeats|--upscale-tile-size|--hires-upscalers-dir|--hires-upscale-tile-size",
+     "no network scales up; --hires makes a second pass in a larger size"},
+    {"", "--hires-sigmas", "--hires-steps and --hires-denoising-strength choose the steps of the second pass"},
     {"", "--circular|--circularx|--circulary|--tiling|--seamless",
      "pictures have edges, and none is made to be repeated; leave it out"},
     {"", "--canny", "--control-image is the picture of edges itself, which other programs draw"},
@@ -825,8 +841,8 @@ static int take_guidance(const char *text, float usual, float *out) {
 /* Options that are numbers of a job, 0 where they are not given; a control net's strength is 1 then. */
 typedef struct job_numbers {
     float control_strength, control_first, control_last, control_mode, length_limit;
-    float strength, distilled, slg_scale, skip_first, skip_last, low_guidance, rescale, apg_eta, apg_norm, guided_first,
-        guided_last, eta, shift, fps, loop_edit;
+    float hires_scale, hires_strength, strength, distilled, slg_scale, skip_first, skip_last, low_guidance, rescale,
+        apg_eta, apg_norm, guided_first, guided_last, eta, shift, fps, loop_edit;
 } job_numbers;
 
 typedef struct number_entry {
@@ -838,6 +854,8 @@ typedef struct number_entry {
 #define NUMBER(member) offsetof(options, member), offsetof(job_numbers, member)
 static const number_entry number_table[] = {
     {"--strength", NUMBER(strength), 0.001, 1, 0.75},
+    {"--hires-scale", NUMBER(hires_scale), 1, 8, 2},
+    {"--hires-denoising-strength", NUMBER(hires_strength), 0.001, 1, 0.7},
     {"--guidance", NUMBER(distilled), 0.001, 1000, 3.5},
     {"--guidance-start", NUMBER(guided_first), 0, 1, 0},
     {"--guidance-end", NUMBER(guided_last), 0.001, 1, 1},

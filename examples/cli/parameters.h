@@ -95,10 +95,12 @@ static char *write_parameters(const options *o) {
     for (i = 0; i < OPTION_COUNT; i++) {
         const option_entry *entry = &option_table[i];
         if (entry->told != TOLD_HERE) continue;
-        if (entry->key == size_key) {
-            if (!o->width || !o->height) continue;
-            snprintf(value, sizeof value, "%.15sx%.15s", o->width, o->height);
-            append_pair(&out, size_key, value);
+        if (is_size(entry)) {
+            const char *const *width = option_text((options *)o, entry), *const *height =
+                                                                             option_text((options *)o, entry + 1);
+            if (!*width || !*height) continue;
+            snprintf(value, sizeof value, "%.15sx%.15s", *width, *height);
+            append_pair(&out, entry->key, value);
         } else if (!entry->value) {
             if (*option_flag((options *)o, entry)) append_pair(&out, entry->key, "True");
         } else if (*option_text((options *)o, entry)) {
@@ -199,15 +201,13 @@ static void take_pair(const char *key, char *value, options *out, parameter_text
         *fact_text(out, &fact_table[i]) = value;
         return;
     }
-    if (strcmp(key, size_key) == 0 && cross) {
-        *cross = 0;
-        out->width = value;
-        out->height = cross + 1;
-        return;
-    }
     for (i = 0; i < OPTION_COUNT; i++) {
         const option_entry *entry = &option_table[i];
-        if (entry->told != TOLD_HERE || strcmp(entry->key, key) != 0 || entry->key == size_key) continue;
+        if (entry->told != TOLD_HERE || strcmp(entry->key, key) != 0 || (is_size(entry) && !cross)) continue;
+        if (is_size(entry)) {
+            *cross = 0;
+            *option_text(out, entry + 1) = cross + 1;
+        }
         if (entry->value)
             *option_text(out, entry) = value;
         else

@@ -314,6 +314,11 @@ static int load_and_plan(app *a) {
     do {
         result = a->model ? DIT_OK : load_model(a);
         if (result == DIT_OK) result = plan_job(a);
+        if (result == DIT_ERROR_OUT_OF_DEVICE_MEMORY && a->other_job) { /* of the other pass, which is planned again */
+            dit_job_destroy(a->other_job);
+            a->other_job = NULL;
+            result = plan_job(a);
+        }
         relief = result == DIT_ERROR_OUT_OF_DEVICE_MEMORY ? relieve(a)
                  : result == DIT_ERROR_UNSUPPORTED_DEVICE ? fit_in_buffers(a)
                                                           : NULL;
@@ -348,8 +353,14 @@ static int prepare(app *a) {
     double begin = now();
     int code;
     a->latent_frames = a->r.frames ? a->r.frames : 1; /* no more than these */
+    use_pass(a, a->r.hires.wanted);                   /* room for the larger size */
     a->latent_room = latent_values(a);
     a->rgba = malloc((size_t)a->r.width * a->r.height * 4);
+    use_pass(a, false);
+    if (!a->r.hires.wanted) {
+        dit_job_destroy(a->other_job);
+        a->other_job = NULL;
+    }
     if (a->o.latent_out) a->latents = calloc(a->r.count, a->latent_room * sizeof(float));
     if (!a->rgba || (a->o.latent_out && !a->latents))
         return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");

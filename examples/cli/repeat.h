@@ -62,7 +62,7 @@ static char *parameters_text(const app *a, uint32_t i) {
                                         "--control-video"};
     char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
-    char frames_text[16], fps[32], low_guidance[32];
+    char frames_text[16], fps[32], low_guidance[32], larger_width[16], larger_height[16];
     dit_device_info device = {0};
     options told = a->o;
     size_t k;
@@ -74,8 +74,10 @@ static char *parameters_text(const app *a, uint32_t i) {
         told.references = references;
     snprintf(steps, sizeof steps, "%u", a->r.steps);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)(a->r.seed + i));
-    snprintf(width, sizeof width, "%u", a->r.width);
-    snprintf(height, sizeof height, "%u", a->r.height);
+    snprintf(width, sizeof width, "%u", a->r.hires.second ? a->r.hires.width : a->r.width);
+    snprintf(height, sizeof height, "%u", a->r.hires.second ? a->r.hires.height : a->r.height);
+    snprintf(larger_width, sizeof larger_width, "%u", a->r.width);
+    snprintf(larger_height, sizeof larger_height, "%u", a->r.height);
     snprintf(tile, sizeof tile, "%u", a->r.vae_tile);
     snprintf(number, sizeof number, "%u", a->noise_first + i + 1);
     shortest_number(a->r.guidance, guidance, sizeof guidance);
@@ -100,6 +102,14 @@ static char *parameters_text(const app *a, uint32_t i) {
     told.frames = a->r.frames ? frames_text : NULL;
     told.fps = a->r.frames ? fps : NULL;
     if (begins_with(a) && !told.strength) told.strength = "0.75";
+    if (a->r.hires.wanted) {
+        told.hires_upscaler = upscaler_name(a->r.hires.upscaler);
+        if (!told.hires_strength) told.hires_strength = "0.7";
+        if (told.hires_width || told.hires_height)
+            told.hires_width = larger_width, told.hires_height = larger_height;
+        else if (!told.hires_scale)
+            told.hires_scale = "2";
+    }
     told.init_hash = told.init_image && *a->hashes[0] ? a->hashes[0] : NULL;
     told.end_hash = told.end_image && *a->hashes[6] ? a->hashes[6] : NULL;
     told.control_hash = told.control_image && *a->hashes[5] ? a->hashes[5] : NULL;
@@ -191,6 +201,15 @@ static int find_repeated_files(app *a) {
     return EXIT_GOOD;
 }
 
+/* A picture of two passes tells no --hires, but what it scaled up by. A1111 tells the strength of either pass by one
+   word. */
+static void repeat_hires(options *o) {
+    o->hires = o->hires_upscaler || o->hires_scale || o->hires_width;
+    if (!o->hires || o->init_image || o->hires_strength) return;
+    o->hires_strength = o->strength;
+    o->strength = NULL;
+}
+
 /* The options of the picture, and over them those of the command line. */
 static int repeat_options(app *a, int argc, char **argv) {
     const char *picture = a->o.repeat_from, *wrong = NULL;
@@ -217,6 +236,7 @@ static int repeat_options(app *a, int argc, char **argv) {
                 a->repeated.made_by ? a->repeated.made_by : "another program", version);
     free(unknown.at);
     if (a->repeated.split && a->repeated.split[0] == '@') a->repeated.split = NULL; /* no file that a picture names */
+    repeat_hires(&a->repeated);
     a->o = a->repeated;
     a->o.references = NULL; /* those of the command line replace them all */
     parse_options(argc, argv, &a->o);

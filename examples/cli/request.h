@@ -1,5 +1,5 @@
 /* The request as the library takes it (describe_job), and all of its checks in their order (check_request). Include it
-   after given.h. Not part of dit.h. */
+   after hires.h. Not part of dit.h. */
 #ifndef REQUEST_H
 #define REQUEST_H
 
@@ -58,7 +58,8 @@ static bool wants_previews(const app *a) {
     return a->o.preview_path || (a->o.preview && a->screen.kind != SCREEN_NONE) || a->follow.previews;
 }
 
-/* The request of picture i; noise is filled in when the user brings it. */
+/* The request of picture i, of the pass that is made now; noise is filled in when the user brings it, or with what a
+   second pass begins with. */
 static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tensor *noise) {
     const job_numbers *n = &a->r.numbers;
     memset(desc, 0, sizeof *desc);
@@ -113,7 +114,8 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->resume_on_loss = a->o.resume;
     desc->progress.func = on_progress;
     desc->progress.user = (void *)(uintptr_t)a;
-    if (!a->r.noise.data) return;
+    if (a->r.hires.second) describe_second(a, desc, noise);
+    if (!a->r.noise.data || a->r.hires.second) return;
     memset(noise, 0, sizeof *noise);
     noise->name = "noise";
     noise->type = DIT_TYPE_F32;
@@ -135,17 +137,34 @@ static bool wants_more(const app *a) {
     return more;
 }
 
-/* Finds early what the library would refuse only when the weights are loaded. */
-static int check_job(app *a) {
+static dit_result ask_job(app *a) {
     dit_job_desc job;
     dit_tensor noise;
     dit_memory memory;
-    dit_result result;
-    if (!wants_more(a)) return EXIT_GOOD;
     describe_job(a, 0, &job, &noise);
     job.model = a->headers;
-    result = dit_job_memory(NULL, &job, &memory, &a->err);
-    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+    return dit_job_memory(NULL, &job, &memory, &a->err);
+}
+
+/* Whether the second pass of --hires is possible. Without an encoder the latent is scaled, unless the user says how. */
+static int check_second_pass(app *a) {
+    dit_result result;
+    if (!a->r.hires.wanted) return EXIT_GOOD;
+    use_pass(a, true);
+    result = ask_job(a);
+    use_pass(a, false);
+    if (result == DIT_ERROR_UNSUPPORTED_MODEL && !a->o.hires_upscaler && !a->r.hires.latents) {
+        a->r.hires.upscaler = UPSCALE_LATENT;
+        if (!make_pass_room(a)) return complain(EXIT_MEMORY, "out of memory; try a smaller --hires-scale");
+        return check_second_pass(a);
+    }
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, "--hires");
+}
+
+/* Finds early what the library would refuse only when the weights are loaded. */
+static int check_job(app *a) {
+    const dit_result result = wants_more(a) ? ask_job(a) : DIT_OK;
+    return result == DIT_OK ? check_second_pass(a) : dit_failed(a, result, NULL);
 }
 
 /* A prompt "|0|first|2|other": the part for a->loop, as Open-Sora writes prompts of clips that continue each other.
@@ -182,7 +201,10 @@ static int check_request(app *a) {
     if (!code && a->o.encode_prompt) return check_overwriting(a);
     if (!code) code = read_conditioning(a);
     if (!code) code = read_given(a);
+    if (!code) code = check_hires(a);
+    use_pass(a, a->r.hires.wanted); /* the size of what is written */
     if (!code) code = check_results(a);
+    use_pass(a, false);
     if (!code) code = check_noise(a);
     if (!code) code = choose_prompt(a);
     if (!code) code = check_overwriting(a);

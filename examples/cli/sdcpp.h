@@ -11,13 +11,6 @@ static bool refuse_native(exchange *e, const char *name, const char *why) {
     return false;
 }
 
-/* A number above 0: clients send others for what they leave alone. */
-static bool take_wish(exchange *e, const json_t *from, const char *name, const char **option) {
-    const json_t *value = json_object_get(from, name);
-    if (json_is_number(value) && json_number_value(value) <= 0) return true;
-    return take_member(e, from, name, option, true);
-}
-
 /* "default" and "" are no names. */
 static bool take_choice(exchange *e, const json_t *from, const char *name, const char **option) {
     const char *text = json_string_value(json_object_get(from, name));
@@ -105,6 +98,15 @@ static bool take_cache(exchange *e, const json_t *from) {
     return set_text(e->ticket, &e->ticket->o.cache, text) || refuse_native(e, "cache_mode", "out of memory");
 }
 
+/* "hires" with its members, as --hires has them. */
+static bool take_hires(exchange *e, const json_t *from) {
+    static const refused_member others[] = {
+        {"custom_sigmas", NULL, "steps and denoising_strength choose the steps of the second pass"}};
+    return !json_is_true(json_object_get(from, "enabled")) ||
+           (takes_others(e, from, others, 1) && take_wish(e, from, "steps", &e->ticket->o.hires_steps) &&
+            take_upscaler(e, from, "upscaler", "scale", "target_width", "target_height"));
+}
+
 /* All members but prompt, output_format and output_compression. */
 static bool take_native(exchange *e, const json_t *from) {
     static const refused_member others[] = {
@@ -114,8 +116,6 @@ static bool take_native(exchange *e, const json_t *from) {
         {"scm_mask", NULL, "cache_option has the settings of a cache"}};
     ticket *t = e->ticket;
     const json_t *metadata = json_object_get(from, "embed_image_metadata");
-    if (json_is_true(json_object_get(json_object_get(from, "hires"), "enabled")))
-        return refuse_native(e, "hires", "pictures are made at once in the size that width and height say");
     if (json_is_false(metadata)) t->o.no_metadata = true;
     if (json_is_true(json_object_get(json_object_get(from, "vae_tiling_params"), "enabled"))) t->o.vae_tiling = true;
     return takes_others(e, from, others, sizeof others / sizeof others[0]) &&
@@ -124,7 +124,7 @@ static bool take_native(exchange *e, const json_t *from) {
            take_member(e, from, "seed", &t->o.seed, true) && take_clip_layers(e, from, "clip_skip") &&
            take_small(e, from, "batch_count", MOST_PICTURES, &t->count) &&
            take_sampling(e, json_object_get(from, "sample_params")) && take_native_pictures(e, from) &&
-           take_cache(e, from) && take_lora_list(e, from);
+           take_cache(e, from) && take_hires(e, json_object_get(from, "hires")) && take_lora_list(e, from);
 }
 
 /* A request inside the prompt of another API, which loses it. True where there is none. */
@@ -339,7 +339,9 @@ static void tell_native_defaults(parameter_text *out, const options *o, const di
     json_raw(out, ",\"guidance\":{\"img_cfg\":null,\"distilled_guidance\":3.5");
     json_number(out, "txt_cfg", usual_number(o->guidance, (double)info->default_guidance));
     json_raw(out, ",\"slg\":{\"layers\":[7,8,9],\"layer_start\":0.01,\"layer_end\":0.2,\"scale\":0}}},"
-                  "\"hires\":{\"enabled\":false},\"vae_tiling_params\":{\"enabled\":false},\"cache_mode\":\"disabled\","
+                  "\"hires\":{\"enabled\":false,\"upscaler\":\"Latent\",\"scale\":2,\"target_width\":0,"
+                  "\"target_height\":0,\"steps\":0,\"denoising_strength\":0.7,\"custom_sigmas\":[],"
+                  "\"upscale_tile_size\":128},\"vae_tiling_params\":{\"enabled\":false},\"cache_mode\":\"disabled\","
                   "\"cache_option\":\"\",\"scm_mask\":\"\",\"output_format\":\"png\",\"output_compression\":95}");
 }
 
@@ -357,7 +359,7 @@ static void tell_formats(parameter_text *out) {
 
 static const char native_features[] =
     "{\"init_image\":true,\"mask_image\":true,\"control_image\":false,\"ip_adapter_image\":false,\"ref_images\":true,"
-    "\"lora\":true,\"vae_tiling\":true,\"hires\":false,\"cache\":true,\"cancel_queued\":true,\"cancel_generating\":true}";
+    "\"lora\":true,\"vae_tiling\":true,\"hires\":true,\"cache\":true,\"cancel_queued\":true,\"cancel_generating\":true}";
 
 /* All modes' members, and beside them those of the one mode, as older clients read them. */
 static void answer_capabilities(exchange *e) {
@@ -395,9 +397,10 @@ static void answer_capabilities(exchange *e) {
     tell_names(out, "schedulers", dit_schedule_name);
     json_key(out, "loras");
     tell_lora_names(out, s->usual.lora_dir);
-    json_raw(out,
-             ",\"upscalers\":[{\"name\":\"None\"}],\"limits\":{\"min_width\":16,\"max_width\":16384,\"min_height\":16,"
-             "\"max_height\":16384");
+    json_raw(out, ",\"upscalers\":[{\"name\":\"None\"}");
+    tell_upscalers(out, false, "}");
+    tell_upscalers(out, true, "}");
+    json_raw(out, "],\"limits\":{\"min_width\":16,\"max_width\":16384,\"min_height\":16,\"max_height\":16384");
     json_count(out, "max_batch_count", MOST_PICTURES);
     json_count(out, "max_queue_size", MOST_WAITING);
     json_raw(out, "}}");

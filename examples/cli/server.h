@@ -190,7 +190,7 @@ static const struct {
     {"/sdapi/v1/schedulers", get_schedulers, NULL},
     {"/sdapi/v1/loras", answer_loras, NULL},
     {"/sdapi/v1/upscalers", answer_upscalers, NULL},
-    {"/sdapi/v1/latent-upscale-modes", answer_none, NULL},
+    {"/sdapi/v1/latent-upscale-modes", answer_latent_modes, NULL},
     {"/sdapi/v1/sd-vae", answer_none, NULL},
     {"/sdapi/v1/prompt-styles", answer_none, NULL},
     {"/sdcpp/v1/capabilities", answer_capabilities, NULL},

@@ -99,6 +99,7 @@ static void tell_step(app *a, const dit_status *s, uint32_t picture) {
     begin_event(a, &out, "progress");
     json_count(&out, "picture", picture + 1);
     json_count(&out, "pictures", a->r.count);
+    if (a->r.hires.wanted) json_count(&out, "pass", 1 + a->r.hires.second);
     json_text(&out, "stage",
               s->stage == DIT_STAGE_DECODE    ? "decode"
               : s->stage == DIT_STAGE_DENOISE ? "steps"
@@ -194,6 +195,7 @@ static void show_status(app *a, const dit_status *s, uint32_t picture) {
     if (a->terminal) format_bar(s->fraction, bar, sizeof bar);
     if (a->r.count > 1)
         n = snprintf(count, sizeof count, "%s %u/%u ", a->r.frames ? "clip" : "picture", picture + 1, a->r.count);
+    if (a->r.hires.wanted) snprintf(count + n, sizeof count - (size_t)n, "pass %d/2 ", 1 + a->r.hires.second);
     if (a->r.loops > 1) snprintf(count + n, sizeof count - (size_t)n, "loop %u/%u ", a->loop + 1, a->r.loops);
     if (s->stage == DIT_STAGE_DENOISE) snprintf(step, sizeof step, " %u/%u", s->step, s->step_count);
     if (s->stage == DIT_STAGE_DECODE && s->frame_count > 1)

@@ -13,6 +13,7 @@
    telling.h  progress and failures       ahead.h    the next prompt              server.h       HTTP
    checks.h   checks before any work      prepare.h  context, model, job          screen.h       drawing on terminals
    given.h    pictures that are given     making.h   steps, previews, files
+   hires.h    a second, larger pass
 
    clip.h, stills.h, sheet.h and parameters.h write files; doctor.h, catalogue.h and completion.h answer questions. make
    adds what libraries of the distribution give:
@@ -35,6 +36,7 @@
 #include "sheet.h"
 #include "wire.h"
 #include "screen.h"
+#include "upscale.h"
 #include <math.h>
 #include <signal.h>
 #include <time.h>
@@ -47,6 +49,7 @@
 #include "telling.h"
 #include "checks.h"
 #include "given.h"
+#include "hires.h"
 #include "request.h"
 #include "repeat.h"
 #include "ahead.h"
@@ -104,6 +107,7 @@ static char *loading_text(options *o, const lora_list *loras) {
 /* Lets go of context, model and plan. */
 static void unload(app *a) {
     dit_job_destroy(a->job);
+    dit_job_destroy(a->other_job);
     forget_texts(a);
     dit_model_destroy(a->model);
     dit_model_destroy(a->headers);
@@ -111,7 +115,7 @@ static void unload(app *a) {
     free(a->cache);
     free(a->mark);
     free(a->loaded);
-    a->job = NULL;
+    a->job = a->other_job = NULL;
     a->model = a->headers = NULL;
     a->context = NULL;
     a->cache = a->mark = NULL;
@@ -123,6 +127,9 @@ static void unload(app *a) {
 /* Frees what a request alone had. */
 static void end_request(app *a) {
     uint32_t i;
+    use_pass(a, false);
+    free(a->r.hires.picture.rgba);
+    free(a->r.hires.latents);
     free_clip(&a->r.video);
     free_clip(&a->r.masks);
     free(a->loop_prompt);
@@ -491,6 +498,8 @@ static bool answers_only(app *a, int *code) {
         list_names(dit_schedule_name);
     else if (a->o.rng && strcmp(a->o.rng, "list") == 0)
         list_names(rng_name);
+    else if (a->o.hires_upscaler && strcmp(a->o.hires_upscaler, "list") == 0)
+        list_names(upscaler_name);
     else if (a->o.type && strcmp(a->o.type, "list") == 0)
         list_names(type_name);
     else if (a->o.completion)

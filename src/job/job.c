@@ -138,8 +138,9 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->steps != then->steps)
         what = then->starts ? "steps, or strength" : "steps";
     else if (now->starts != then->starts || now->masked != then->masked || now->start_image != then->start_image ||
-             now->start_layout != then->start_layout || now->start_swap != then->start_swap)
-        what = "init_image or mask (given or not, or another VkImage)";
+             now->start_latents != then->start_latents || now->start_layout != then->start_layout ||
+             now->start_swap != then->start_swap)
+        what = "init_image, image_latents or mask (given or not, or another VkImage)";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
     else if (now->mixed != then->mixed || now->norms_tokens != then->norms_tokens)

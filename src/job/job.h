@@ -274,6 +274,7 @@ typedef struct diti_job_shape {
     dit_preview preview; /* never DIT_PREVIEW_DEFAULT where there is an interval */
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
     bool starts, masked; /* a picture is given to begin with; a mask is, too */
+    bool start_latents;  /* latents are given to begin with, and no picture is encoded */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
     bool start_swap;     /* the start picture is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
@@ -354,6 +355,7 @@ typedef struct diti_job_request {
         mask_count;      /* entries of start and mask; 0: 1. control_image has one for each frame of a clip */
     bool keeps_pictures; /* copies stand in place of the desc's pictures */
     dit_adapter net_adapters[DITI_MAX_CONTROLS]; /* by control net; their images are in net_images */
+    float *start_latents;                        /* [image_count, C, h, w] to begin with; NULL: a picture, or noise */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     diti_reuse_row *reuse_rows;               /* [steps]; NULL: no blocks are reused */
@@ -490,7 +492,7 @@ typedef struct diti_program {
     diti_tensor net_pixels[DITI_MAX_CONTROLS], net_scales[DITI_MAX_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step_row,
-        preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
+        preview, preview_colors, start_rgba, start_coefficients, start_noise, start_latents, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, first_noise,
         frame_steps, decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
@@ -908,8 +910,8 @@ DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor pix
 /* How white a mask is, 0..255; and 1 where it is more so than black, else 0. */
 DIT_INTERNAL uint32_t diti_mask_grey(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y);
-DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-                                               dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               diti_job_request *out, dit_error *err);
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
  */
 DIT_INTERNAL void diti_start_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);

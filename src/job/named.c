@@ -11,6 +11,7 @@ DIT_INTERNAL const dit_tensor *diti_request_input(const dit_job_desc *desc, cons
 
 DIT_INTERNAL dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
     static const char *const known[] = {"noise",
+                                        "image_latents",
                                         "image_cond_noise_scale",
                                         "negative_prompt_embeds",
                                         "negative_prompt_attention_mask",
@@ -21,11 +22,11 @@ DIT_INTERNAL dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_
     for (i = 0; i < desc->input_count; i++) {
         const dit_tensor *input = &desc->inputs[i];
         for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++)
-            if (k > 1 && diti_equal(input->name, known[k] + 9)) break; /* without negative_ */
+            if (k > 2 && diti_equal(input->name, known[k] + 9)) break; /* without negative_ */
         if (k == DITI_COUNT(known)) {
             return diti_fail(
                 err, DIT_ERROR_INVALID_ARGUMENT,
-                "input \"%s\" is unknown; there are noise, image_cond_noise_scale, prompt_embeds, prompt_attention_mask, prompt_embeds_2, prompt_attention_mask_2, pooled_prompt_embeds, and negative_ before these",
+                "input \"%s\" is unknown; there are noise, image_latents, image_cond_noise_scale, prompt_embeds, prompt_attention_mask, prompt_embeds_2, prompt_attention_mask_2, pooled_prompt_embeds, and negative_ before these",
                 input->name ? input->name : "(NULL)");
         }
         if (!input->data || input->rank > 5)

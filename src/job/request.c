@@ -688,6 +688,11 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_cache(model, desc, out, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_job_request_clip(model, desc, out, err));
+    if (diti_request_input(desc, "image_latents") && (out->shape.clip || model->transformer->traits.repaint_channels))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input image_latents: this model (%s %s) %s; leave it out",
+                         model->info.family, model->info.variant,
+                         out->shape.clip ? "makes clips, which begin with frames"
+                                         : "repaints a picture, which is given as init_image");
     if (out->latent_width * out->latent_height * out->shape.latent_frames == 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "width %u and height %u: the latent would be a single pixel; give a larger width or height",
@@ -700,7 +705,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (model->transformer->traits.repaint_channels)
         DITI_TRY(diti_job_request_repaint(model, desc, out, err));
     else
-        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, env, desc, out, err));
     DITI_TRY(diti_job_request_control(model, desc, out, err));
     DITI_TRY(out->shape.clip && model->transformer->branch
                  ? diti_job_request_branch(model, desc, out, err)
@@ -841,6 +846,7 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_schedule_free(env, &request->schedule);
     diti_free(env, request->noise_input);
     diti_free(env, request->noise);
+    diti_free(env, request->start_latents);
     diti_free(env, request->start_noise);
     diti_free(env, request->step_noise);
     diti_free(env, request->reuse_rows);

@@ -60,28 +60,51 @@ DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image 
     return diti_start_check_image(name, image, shape, err);
 }
 
-DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-                                               dit_error *err) {
+/* Latents to begin with, [image_count, C, h, w], or [1, C, h, w] for all pictures: no picture is encoded. */
+static dit_result diti_start_take_latents(const dit_model *model, const diti_env *env, const dit_tensor *given,
+                                          diti_job_request *out, dit_error *err) {
+    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out);
+    uint32_t count = given->rank && given->shape[0] == 1 ? 1 : out->shape.image_count, i;
+    float *all;
+    DITI_TRY(diti_request_floats(env, given, count * values, &out->start_latents, err));
+    DITI_TRY(diti_request_check_finite(given->name, out->start_latents, count * values, err));
+    if (count == out->shape.image_count) return DIT_OK;
+    all = (float *)diti_alloc_array(env, out->shape.image_count, values * sizeof *all);
+    if (!all) return diti_fail_memory(err, "input %s", given->name);
+    for (i = 0; i < out->shape.image_count; i++) memcpy(all + i * values, out->start_latents, values * sizeof *all);
+    diti_free(env, out->start_latents);
+    out->start_latents = all;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               diti_job_request *out, dit_error *err) {
     const diti_vae_traits *vae = model->vae ? diti_vae_get_traits(model->vae) : NULL;
+    const dit_tensor *latents = diti_request_input(desc, "image_latents");
     if (!(desc->strength >= 0 && desc->strength <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
                          (double)desc->strength);
-    if (!desc->init_image && (desc->mask || desc->strength > 0))
+    if (!desc->init_image && !latents && (desc->mask || desc->strength > 0))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: %s is given without init_image, the picture that it is about",
                          desc->mask ? "mask" : "strength");
-    if (!desc->init_image) return DIT_OK;
-    if (!vae || !vae->has_encoder)
+    if (desc->init_image && latents)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "input image_latents and init_image: a picture begins with one of them; leave the other out");
+    if (!desc->init_image && !latents) return DIT_OK;
+    if (latents) DITI_TRY(diti_start_take_latents(model, env, latents, out, err));
+    if (!latents && (!vae || !vae->has_encoder))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "init_image: the model's autoencoder has no encoder; load the whole one as a component with "
                          "the role DIT_ROLE_VAE");
-    DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
-    DITI_TRY(diti_start_check_device(desc->init_image, out, err));
+    if (!latents) DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
+    if (!latents) DITI_TRY(diti_start_check_device(desc->init_image, out, err));
     if (desc->mask) DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
-    out->shape.draws_start = !vae->exact && !vae->means &&
+    out->shape.start_latents = latents != NULL;
+    out->shape.draws_start = !latents && !vae->exact && !vae->means &&
                              !(desc->reference_count && model->transformer->traits.reference_sizes); /* Kontext */
     out->start = desc->init_image;
     out->mask = desc->mask;
@@ -169,10 +192,17 @@ static void diti_start_latents(diti_share *share, diti_graph *graph, const diti_
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    diti_tensor moments = diti_start_encode(share, graph);
+    diti_tensor moments;
     uint32_t i;
+    share->program.start_noise = share->program.start_latents = 0;
+    if (shape->start_latents) {
+        share->program.start_latents = diti_tensor_input(graph, DITI_F32, diti_tensor_rows(graph, latents),
+                                                         diti_tensor_columns(graph, latents), "start latents");
+        diti_start_map(graph, share->program.start_latents, latents, 1, 0);
+        return;
+    }
+    moments = diti_start_encode(share, graph);
     if (diti_graph_failed(graph)) return;
-    share->program.start_noise = 0;
     if (shape->draws_start) diti_start_draw(share, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
         diti_start_scale(graph, vae,
@@ -287,6 +317,9 @@ DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     mix->x_m = request->schedule.start_x0;
     mix->noise = request->schedule.start_noise;
     DITI_TRY(diti_plan_write(share->program.plan, share->program.start_coefficients, rows, sizeof rows, err));
+    if (!share->assignment.share && request->start_latents)
+        DITI_TRY(diti_plan_write(share->program.plan, share->program.start_latents, request->start_latents,
+                                 diti_job_latent_values(share->job) * sizeof(float), err));
     if (share->program.start_noise)
         DITI_TRY(diti_plan_write(share->program.plan, share->program.start_noise, request->start_noise,
                                  diti_job_latent_values(share->job) * sizeof(float), err));

@@ -23,7 +23,8 @@ typedef struct drawn_request {
     char says[500];
 } drawn_request;
 
-static void draw_start(drawn_request *r) {
+static void draw_start(const maker *m, drawn_request *r) {
+    const dit_model_info *info = &m->model->info;
     uint32_t i;
     if (r->desc.width * r->desc.height > 256 * 256) return;
     for (i = 0; i < sizeof r->pixels; i++) {
@@ -35,6 +36,17 @@ static void draw_start(drawn_request *r) {
     r->begins.width = r->mask.width = r->desc.width;
     r->begins.height = r->mask.height = r->desc.height;
     r->desc.init_image = &r->begins;
+    if (draw(3) == 0) { /* latents in its place */
+        dit_tensor *latents = &r->inputs.list[r->inputs.count];
+        generated_add_input(&r->inputs, "image_latents", r->desc.height / info->latent_factor * info->latent_channels,
+                            r->desc.width / info->latent_factor, 0);
+        latents->rank = 3; /* one for all pictures */
+        latents->shape[2] = latents->shape[1];
+        latents->shape[1] = latents->shape[0];
+        latents->shape[0] = 1;
+        r->desc.input_count = r->inputs.count;
+        r->desc.init_image = NULL;
+    }
     if (draw(2)) r->desc.mask = &r->mask;
     r->desc.strength = 0.1f + (float)draw(10) / 10;
 }
@@ -67,17 +79,20 @@ static void draw_request(const maker *m, const char *name, drawn_request *r) {
     if (draw(4) == 0) r->desc.eta = 0.5f;
     if (draw(5) == 0) r->desc.cache = caches[draw(DITI_COUNT(caches))];
     if (draw(2) == 0) r->desc.split = splits[draw(DITI_COUNT(splits))];
-    if (!a.frames && draw(5) == 0) draw_start(r);
+    if (!a.frames && draw(5) == 0) draw_start(m, r);
     snprintf(
         r->says, sizeof r->says,
         "%s, %u x %u x %u, %u steps of %s on %s, seed %u, %s%s, guidance %g to %g, rescale %g, project %g, eta %g, "
         "cache %s, split %s, preview %u, tile %u",
         name, (unsigned)r->desc.width, (unsigned)r->desc.height, (unsigned)r->desc.image_count, (unsigned)r->desc.steps,
         r->desc.sampler ? r->desc.sampler : "-", r->desc.schedule ? r->desc.schedule : "-", (unsigned)r->desc.seed,
-        r->desc.init_image ? "from a picture" : "from noise", r->desc.mask ? " with a mask" : "",
-        (double)r->desc.guidance.first, (double)r->desc.guidance.last, (double)r->desc.guidance.rescale,
-        (double)r->desc.guidance.project, (double)r->desc.eta, r->desc.cache ? r->desc.cache : "-",
-        r->desc.split ? r->desc.split : "-", (unsigned)r->desc.preview_interval, (unsigned)r->desc.vae_tile);
+        r->desc.init_image     ? "from a picture"
+        : r->desc.strength > 0 ? "from latents"
+                               : "from noise",
+        r->desc.mask ? " with a mask" : "", (double)r->desc.guidance.first, (double)r->desc.guidance.last,
+        (double)r->desc.guidance.rescale, (double)r->desc.guidance.project, (double)r->desc.eta,
+        r->desc.cache ? r->desc.cache : "-", r->desc.split ? r->desc.split : "-", (unsigned)r->desc.preview_interval,
+        (unsigned)r->desc.vae_tile);
 }
 
 /* ---- how it is run ---- */

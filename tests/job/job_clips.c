@@ -8,6 +8,8 @@
 /* --- numbers of frames --- */
 
 static void test_numbers(const dit_model *model) {
+    static const float none = 0;
+    const dit_tensor latents = {"image_latents", DIT_TYPE_F32, 1, {1, 0, 0, 0, 0}, &none};
     dit_model_info info;
     dit_job_desc desc = describe(model);
     uint32_t frames;
@@ -41,6 +43,10 @@ static void test_numbers(const dit_model *model) {
     desc = describe(model);
     desc.strength = 0.5f;
     check_refused(&desc, "strength is given without init_image");
+    desc = describe(model);
+    desc.inputs = &latents;
+    desc.input_count = 1;
+    check_refused(&desc, "makes clips, which begin with frames; leave it out");
     desc = describe(model);
     desc.resume_on_loss = true;
     check_refused(&desc, "resume_on_loss must be false");

@@ -310,6 +310,8 @@ static void test_start_resumed(void) {
 /* --- Fill --- */
 
 static void test_fill_refusals(dit_model *model) {
+    static const float none = 0;
+    const dit_tensor latents = {"image_latents", DIT_TYPE_F32, 1, {1, 0, 0, 0, 0}, &none};
     asked a;
     ask_fill(&a, model);
     a.desc.mask = NULL;
@@ -325,6 +327,10 @@ static void test_fill_refusals(dit_model *model) {
     ask_fill(&a, model);
     a.desc.strength = 0.5f;
     refused(context, &a.desc, "strength is 0.5");
+    ask_fill(&a, model);
+    a.desc.inputs = &latents;
+    a.desc.input_count = 1;
+    refused(context, &a.desc, "input image_latents: this model");
     ask_fill(&a, model);
     a.desc.control_image = &a.start;
     refused(context, &a.desc, "control_image must be NULL");

@@ -519,6 +519,82 @@ static void test_gate_of_classes(void) {
     dit_model_destroy(classes);
 }
 
+/* ---- latents in place of a picture ---- */
+
+/* A mask that keeps all gives the picture's latents back: with these in its place a job makes the same. Each picture of
+   a batch has its own, or all have one; no encoder is needed. */
+static void test_latents(void) {
+    static uint8_t black[AREA * 4];
+    static float kept[2 * MOST_LATENT], noise[2 * MOST_LATENT], wanted[2][MOST_LATENT], out[MOST_LATENT];
+    diti_vae_traits *traits = (diti_vae_traits *)(uintptr_t)diti_vae_get_traits(model->vae);
+    const size_t values = latent_size() / sizeof(float);
+    dit_image keep = mask_image;
+    dit_tensor inputs[2];
+    dit_job_desc desc = describe(&start_image, &keep, 0.6f);
+    dit_job *job;
+    uint32_t i, k;
+    keep.rgba = black;
+    memset(inputs, 0, sizeof inputs);
+    inputs[0].name = "noise";
+    inputs[0].data = noise;
+    inputs[1].name = "image_latents";
+    inputs[1].data = kept;
+    for (i = 0; i < 2; i++) {
+        inputs[i].type = DIT_TYPE_F32;
+        inputs[i].rank = 4;
+        inputs[i].shape[0] = 1;
+        inputs[i].shape[1] = channels;
+        inputs[i].shape[2] = HEIGHT / 8;
+        inputs[i].shape[3] = WIDTH / 8;
+        for (k = 0; k < values; k++) noise[i * values + k] = (float)((k * 37u + i * 11u) % 64u) / 16.0f - 2.0f;
+        desc.seed = SEED + i;
+        run(&desc, kept + i * values); /* the latents of each seed: they are drawn */
+    }
+    CHECK(memcmp(kept, kept + values, latent_size()) != 0);
+    desc.mask = NULL;
+    desc.inputs = inputs;
+    desc.input_count = 1;
+    for (i = 0; i < 2; i++) {
+        desc.seed = SEED + i;
+        inputs[0].data = noise + i * values;
+        run(&desc, wanted[i]);
+    }
+    traits->has_encoder = false;
+    desc.init_image = NULL;
+    desc.seed = SEED;
+    desc.input_count = 2;
+    inputs[0].data = noise;
+    run(&desc, out);
+    CHECK_MESSAGE(difference(out, wanted[0]) < 1e-6, "latents for a picture: %.2e", difference(out, wanted[0]));
+    desc.image_count = 2;
+    inputs[0].data = noise;
+    inputs[0].shape[0] = inputs[1].shape[0] = 2;
+    job = make_job(context, &desc);
+    if (finish(job))
+        for (k = 0; k < 2; k++)
+            if (latent(job, k, out)) CHECK_MESSAGE(difference(out, wanted[k]) < 1e-5, "picture %u", (unsigned)k);
+    inputs[1].shape[0] = 1; /* the first ones for both */
+    memcpy(noise + values, noise, latent_size());
+    CHECK(job && dit_job_restart(job, &desc, NULL) == DIT_OK);
+    if (finish(job))
+        for (k = 0; k < 2; k++)
+            if (latent(job, k, out)) CHECK_MESSAGE(difference(out, wanted[0]) < 1e-5, "one for both, %u", (unsigned)k);
+    traits->has_encoder = true;
+    desc.init_image = &start_image;
+    refused(&desc, "image_latents and init_image");
+    CHECK(job && dit_job_restart(job, &desc, NULL) < 0);
+    desc.input_count = 1;
+    CHECK(job && dit_job_restart(job, &desc, NULL) < 0); /* a picture in place of latents */
+    dit_job_destroy(job);
+    desc.init_image = NULL;
+    desc.input_count = 2;
+    inputs[1].shape[2]--;
+    refused(&desc, "input image_latents has");
+    inputs[1].shape[2]++;
+    kept[5] = NAN;
+    refused(&desc, "input image_latents holds a value that is not finite, at position 5");
+}
+
 /* ---- what is refused ---- */
 
 static void test_refusals(void) {
@@ -594,6 +670,7 @@ int main(int argc, char **argv) {
         test_batch_and_restart();
         test_means();
         test_tiles();
+        test_latents();
         test_device_image();
         test_gate();
         test_fractions();

@@ -276,6 +276,59 @@ static void test_start_pictures(void) {
     CHECK(one_line_saying(&o, 3, "pipe"));
 }
 
+/* A picture whose pixels are squares of two of another one's. */
+static void store_doubled(const char *from, const char *to) {
+    const png_file png = read_png(from);
+    unsigned char *doubled = malloc((size_t)png.width * png.height * 4 * 3);
+    if (CHECK(png.rgb && doubled)) {
+        for (uint32_t y = 0; y < 2 * png.height; y++)
+            for (uint32_t x = 0; x < 2 * png.width; x++)
+                memcpy(doubled + ((size_t)y * 2 * png.width + x) * 3,
+                       png.rgb + ((size_t)(y / 2) * png.width + x / 2) * 3, 3);
+        CHECK(stbi_write_png(to, (int)(2 * png.width), (int)(2 * png.height), 3, doubled, 0));
+    }
+    free(doubled);
+    free(png.rgb);
+}
+
+/* The second pass is what --init-img makes of the first one's picture, scaled up; each picture of a run has its own,
+   and the text of either is enough to make it again. Latents take another way, and need no encoder. */
+static void test_hires(void) {
+    char *base = strdup(in_work("base.png")), *doubled = strdup(in_work("doubled.png")),
+         *by_hand = strdup(in_work("by_hand.png")), *hires = strdup(in_work("hires.png")),
+         *second = strdup(in_work("hires_2.png")), *again = strdup(in_work("again.png"));
+    outcome o = RUN(QUICK, "-q", "-s", "8", "-o", base);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    store_doubled(base, doubled);
+    o = RUN(QUICK, "-q", "-s", "8", "-W", "64", "-H", "64", "--steps", "3", "-i", doubled, "--strength", "0.6", "-o",
+            by_hand);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+#define TWICE QUICK, "-q", "-s", "7", "-b", "2", "--hires", "--hires-steps", "3", "--hires-denoising-strength", "0.6"
+    o = RUN(TWICE, "--hires-upscaler", "nearest", "-o", hires);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    CHECK(same_pixels(second, by_hand));
+    check_told(second, "Size: 32x32, Hires upscaler: Nearest, Hires upscale: 2, Hires steps: 3, Hires denoising "
+                       "strength: 0.6, Model: ");
+    o = RUN("--repeat-from", second, "-m", MODEL, "-q", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(second, again), "%s", o.err);
+    o = RUN(TWICE, "--hires-upscaler", "Latent (bicubic)", "--hires-width", "48", "-o", hires);
+    CHECK_MESSAGE(o.code == 0 && other_pixels(second, by_hand), "%s", o.err);
+    check_told(second, "Size: 32x32, Hires upscaler: Latent (bicubic), Hires resize: 48x48, Hires steps: 3, ");
+    o = RUN("--repeat-from", second, "-m", MODEL, "-q", "--json", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(second, again), "%s", o.err);
+    CHECK_MESSAGE(strstr(o.out, "\"pass\":1,") && strstr(o.out, "\"pass\":2,"), "%s", o.out);
+    CHECK_MESSAGE(strstr(o.out, "\"width\":48,\"height\":48"), "%s", o.out);
+    o = RUN(QUICK, "-q", "-s", "8", "--hires", "-o", again, "--latent-out", (char *)in_work("larger.safetensors"));
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    check_told(again, "Hires upscaler: Lanczos, Hires upscale: 2, Hires denoising strength: 0.7, Model: ");
+    o = RUN(QUICK, "-q", "-W", "64", "-H", "64", "--noise", (char *)in_work("larger.safetensors"), "-o", again);
+    CHECK_MESSAGE(o.code == 3 && strstr(o.err, "'noise'"), "%s", o.err); /* it has the latent of the larger size */
+    check_refusal(RUN(QUICK, "-i", base, "--mask", base, "--hires", "-o", again), 2,
+                  "--hires: it does not go together");
+    check_refusal(RUN(QUICK_CLIP, "--hires", "-o", again), 2, "--hires: clips have one pass");
+    free(base), free(doubled), free(by_hand), free(hires), free(second), free(again);
+}
+
 /* Parts of a mask that do not count are told, and nothing is told of one that shows where to repaint. */
 static void test_masks(void) {
     enum { OPAQUE, CLEAR_BLACK, CLEAR_WHITE };
@@ -1239,6 +1292,7 @@ int main(int argc, char **argv) {
     test_loras();
     test_steered();
     test_start_pictures();
+    test_hires();
     test_masks();
     test_overwriting();
     test_noise_refusals();

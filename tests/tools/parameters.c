@@ -40,14 +40,19 @@ static options usual(void) {
 
 /* One option that differs changes the text, where a picture depends on it, and comes back. */
 static void check_option(const option_entry *entry, const char *value) {
-    options o = usual(), again, base = usual();
-    char *text, *before = write_parameters(&base), *after;
+    options o = usual(), again, base;
+    char *text, *before, *after;
+    o.hires_width = "128"; /* a size is told where both of its sides are known */
+    o.hires_height = "64";
+    base = o;
+    before = write_parameters(&base);
     if (!entry->value)
         *option_flag(&o, entry) = true;
     else
-        *option_text(&o, entry) = entry->key == size_key ? "80" : value;
+        *option_text(&o, entry) = is_size(entry) ? "80" : value;
     after = write_parameters(&o);
-    if (entry->told == TOLD_NOT || entry->key == tile_key || entry->key == device_key) {
+    if (entry->told == TOLD_NOT || entry->key == tile_key || entry->key == device_key ||
+        (entry->key == hires_key && !entry->value)) { /* of a second pass the upscaler is told */
         CHECK_MESSAGE(entry->value == 0 || entry->told == TOLD_HERE || strcmp(before, after) == 0, "%s: %s",
                       entry->name, after);
     } else {
@@ -91,10 +96,9 @@ static void test_all_together(void) {
     size_t i, k = 0;
     for (i = 0; i < OPTION_COUNT; i++) {
         const option_entry *entry = &option_table[i];
-        if (entry->told != TOLD_HERE && entry->told != TOLD_FIRST && entry->key != size_key) continue;
+        if (entry->told != TOLD_HERE && entry->told != TOLD_FIRST && !is_size(entry)) continue;
         if (entry->value)
-            *option_text(&o, entry) =
-                entry->key == size_key ? "16" : awkward[k++ % (sizeof awkward / sizeof awkward[0])];
+            *option_text(&o, entry) = is_size(entry) ? "16" : awkward[k++ % (sizeof awkward / sizeof awkward[0])];
         else
             *option_flag(&o, entry) = true;
     }

@@ -452,8 +452,6 @@ static void test_a1111(const served *s) {
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"batch_size\":9,\"n_iter\":9}"), 400, "64 at most"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"seed\":5,\"steps\":2.0,\"batch_size\":2.0}"), 200,
                "\\\"all_seeds\\\":[5,6]"));
-    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"enable_hr\":true,\"hr_scale\":2}"), 400,
-               "enable_hr: pictures are made at once"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"subseed_strength\":0.1}"), 400, "from one seed"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"script_name\":\"x/y/z plot\"}"), 400, "no scripts"));
     CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"restore_faces\":true}"), 400, "restore_faces: "));
@@ -536,7 +534,9 @@ static void test_a1111_further(const served *s) {
     CHECK(says(get(s, "/sdapi/v1/loras"), 200,
                "[{\"name\":\"style\",\"alias\":\"style\",\"path\":\"style.safetensors\",\"metadata\":{}}]"));
     CHECK(says(get(s, "/sdapi/v1/upscalers"), 200, "[{\"name\":\"None\","));
-    CHECK(says(get(s, "/sdapi/v1/latent-upscale-modes"), 200, "[]"));
+    CHECK(says(get(s, "/sdapi/v1/upscalers"), 200, "{\"name\":\"Lanczos\",\"model_name\":null,"));
+    CHECK(
+        says(get(s, "/sdapi/v1/latent-upscale-modes"), 200, "[{\"name\":\"Latent\"},{\"name\":\"Latent (nearest)\"},"));
 }
 
 /* ---- Requests that are malformed, large, slow or foreign ---- */
@@ -754,10 +754,49 @@ static reply job_in(const served *s, int number, const char *state) {
     return r;
 }
 
+/* Both APIs ask for a second pass as the command line does: the same file. */
+static void test_second_pass(const served *s) {
+    static const char base[] = "\"prompt\":\"a red fox\",\"seed\":7,\"width\":32,\"height\":32,";
+    char json[600];
+    reply r;
+    CHECK(shell("$DIT -p 'a red fox' -s 7 --hires --hires-upscaler latent --hires-scale 1.5 "
+                "--hires-denoising-strength 0.5 -q -o $WORK/larger.png") == 0);
+    snprintf(json, sizeof json,
+             "{%s\"steps\":2,\"enable_hr\":true,\"hr_scale\":1.5,\"hr_upscaler\":\"Latent\",\"hr_resize_x\":0,"
+             "\"hr_second_pass_steps\":0,\"denoising_strength\":0.5,\"hr_prompt\":\"\"}",
+             base);
+    r = post(s, "/sdapi/v1/txt2img", json);
+    CHECK_MESSAGE(r.status == 200 && is_file(r.body, "\"images\":[\"", in_work("larger.png")), "%d %.300s", r.status,
+                  r.body);
+    CHECK_MESSAGE(strstr(r.body, "Hires upscaler: Latent, Hires upscale: 1.5, Hires denoising strength: 0.5"), "%.300s",
+                  r.body);
+    free(r.text);
+    snprintf(
+        json, sizeof json,
+        "{%s\"sample_params\":{\"sample_steps\":2},\"hires\":{\"enabled\":true,\"upscaler\":\"Latent\",\"scale\":2,"
+        "\"target_width\":48,\"target_height\":48,\"steps\":0,\"denoising_strength\":0.5,\"custom_sigmas\":[],"
+        "\"upscale_tile_size\":128}}",
+        base);
+    r = job_in(s, make_job(s, json), "completed");
+    CHECK_MESSAGE(same_pixels(r.body, "\"b64_json\":\"", "larger.png"), "%.300s", r.body);
+    free(r.text);
+    snprintf(json, sizeof json, "{%s\"steps\":2,\"enable_hr\":true,\"hr_upscaler\":\"None\"}", base);
+    r = post(s, "/sdapi/v1/txt2img", json);
+    CHECK_MESSAGE(same_pixels(r.body, "\"images\":[\"", "fox.png"), "%.300s", r.body);
+    free(r.text);
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"enable_hr\":true,\"hr_upscaler\":\"R-ESRGAN 4x+\"}"),
+               400, "--hires-upscaler 'R-ESRGAN 4x+'"));
+    CHECK(says(post(s, "/sdapi/v1/txt2img", "{\"prompt\":\"x\",\"enable_hr\":true,\"hr_prompt\":\"y\"}"), 400,
+               "hr_prompt: prompt is that of both passes"));
+    CHECK(says(post(s, "/sdapi/v1/img2img", "{\"prompt\":\"x\",\"init_images\":[\"aGFsbG8=\"],\"enable_hr\":true}"),
+               400, "enable_hr: /sdapi/v1/txt2img alone"));
+}
+
 static void test_jobs(const served *s) {
     static const struct {
         const char *member, *says;
-    } refused[] = {{"\"hires\":{\"enabled\":true}", "hires: pictures are made at once"},
+    } refused[] = {{"\"hires\":{\"enabled\":true,\"custom_sigmas\":[1,0.5]}", "custom_sigmas: steps and"},
+                   {"\"hires\":{\"enabled\":true,\"scale\":\"big\"}", "scale must be a number"},
                    {"\"control_image\":\"aGFsbG8=\"", "control_image: the server reads no picture to follow"},
                    {"\"sample_params\":{\"custom_sigmas\":[1,0.5]}", "custom_sigmas: sample_steps and"},
                    {"\"sample_params\":{\"eta\":0.5}", "eta: the sampler ddim alone"},
@@ -835,10 +874,8 @@ static void test_extra_args(const served *s) {
         CHECK_MESSAGE(r.status == 200 && is_file(r.body, keys[i], in_work("fox.png")), "%d %.300s", r.status, r.body);
         free(r.text);
         CHECK(says(post(s, paths[i], "{\"prompt\":\"x <sd_cpp_extra_args>{\"}"), 400, "sd_cpp_extra_args: must be an"));
-        CHECK(
-            says(post(s, paths[i],
-                      "{\"prompt\":\"<sd_cpp_extra_args>{\\\"hires\\\":{\\\"enabled\\\":true}}</sd_cpp_extra_args>\"}"),
-                 400, "hires: pictures are made at once"));
+        CHECK(says(post(s, paths[i], "{\"prompt\":\"<sd_cpp_extra_args>{\\\"lora\\\":7}</sd_cpp_extra_args>\"}"), 400,
+                   "lora must be a list"));
     }
 }
 
@@ -1087,6 +1124,7 @@ int main(int argc, char **argv) {
     test_collage(&s);
     test_a1111_further(&s);
     test_extra_args(&s);
+    test_second_pass(&s);
     test_jobs(&s);
     if (!strstr("browser client crowd", only) || !*only) {
         test_malformed(&s);
