@@ -198,8 +198,8 @@ static bool writable_type(const char *name, dit_type *out) {
 /* The last part of a path: "models/emoji/" gives "emoji". */
 static const char *input_name(const char *path, char *out, size_t size) {
     size_t end = strlen(path), start;
-    while (end > 0 && path[end - 1] == '/') end--;
-    for (start = end; start > 0 && path[start - 1] != '/'; start--) {
+    while (end > 0 && is_separator(path[end - 1])) end--;
+    for (start = end; start > 0 && !is_separator(path[start - 1]); start--) {
     }
     diti_format(out, size, "%.*s", (int)(end - start), path + start);
     return out;
