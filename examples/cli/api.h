@@ -467,6 +467,18 @@ static bool take_second_pass(exchange *e, const json_t *from) {
             take_upscaler(e, from, "hr_upscaler", "hr_scale", "hr_resize_x", "hr_resize_y"));
 }
 
+/* A1111 pastes what it made over the picture, softly; and makes the masked part alone where inpaint_full_res says so.
+ */
+static bool take_pasting(exchange *e, const json_t *from) {
+    const json_t *part = json_object_get(from, "inpaint_full_res");
+    options *o = &e->ticket->o;
+    o->mask_blur = "4";
+    if (!take_member(e, from, "mask_blur", &o->mask_blur, true)) return false;
+    if (!json_is_true(part) && json_number_value(part) == 0) return true;
+    o->mask_crop = "0";
+    return take_member(e, from, "inpaint_full_res_padding", &o->mask_crop, true);
+}
+
 static bool take_a1111(exchange *e, const json_t *from, bool begins) {
     static const refused_member others[] = {{"hr_checkpoint_name", NULL, "one model makes both passes"},
                                             {"hr_prompt", NULL, "prompt is that of both passes"},
@@ -532,6 +544,7 @@ static bool take_a1111(exchange *e, const json_t *from, bool begins) {
             if (!take_base64(e, "mask", json_string_value(mask), json_string_length(mask), &t->mask)) return false;
             t->o.mask = "mask";
             t->mask_inverted = json_is_true(inverts) || json_number_value(inverts) != 0;
+            if (!take_pasting(e, from)) return false;
         }
     }
     return take_model(e, model) && finish_ticket(e);

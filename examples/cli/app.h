@@ -37,6 +37,13 @@ typedef struct hires {      /* --hires: a second pass in a larger size (hires.h)
     float *latents;         /* [C, h, w], scaled up; NULL: it begins with the picture */
 } hires;
 
+typedef struct paste {            /* how what is made goes back into the picture that is repainted (inpaint.h) */
+    picture whole;                /* that picture */
+    float *weights;               /* [height][width] of it, how much of what is made shows; NULL: nothing is pasted */
+    unsigned char *made;          /* room for the outcome */
+    uint32_t x, y, width, height; /* the part of it that is made */
+} paste;
+
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count, preview_interval;
     int quality; /* of JPEG and WebP */
@@ -68,6 +75,8 @@ typedef struct request { /* the options as numbers */
     char strategy[32]; /* the --mask-strategy that --init-img and --end-img stand for */
     uint32_t reference_count;
     hires hires;
+    paste paste;
+    uint32_t asked_width, asked_height; /* of the first pass, as a picture's text tells them */
 } request;
 
 enum { STRIP_FRAMES = 8, STRIP_SIDE = 128, MOST_REFERENCE_FRAMES = 4096 };

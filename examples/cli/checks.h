@@ -152,10 +152,12 @@ static int check_clip_name(const char *path) {
 }
 
 static int check_still_size(const app *a, still_kind kind) {
-    if (kind != STILL_WEBP || (a->r.width <= WEBP_SIDE && a->r.height <= WEBP_SIDE)) return EXIT_GOOD;
+    const picture *whole = &a->r.paste.whole;
+    const uint32_t width = whole->rgba ? whole->width : a->r.width, height = whole->rgba ? whole->height : a->r.height;
+    if (kind != STILL_WEBP || (width <= WEBP_SIDE && height <= WEBP_SIDE)) return EXIT_GOOD;
     return complain(EXIT_USAGE, "%s%s: a side of a WebP has at most %d pixels, and %ux%u are made; use %spng",
-                    a->follow.take ? "" : "--output ", a->follow.take ? "webp" : a->o.output, WEBP_SIDE, a->r.width,
-                    a->r.height, a->follow.take ? "" : ".");
+                    a->follow.take ? "" : "--output ", a->follow.take ? "webp" : a->o.output, WEBP_SIDE, width, height,
+                    a->follow.take ? "" : ".");
 }
 
 /* Whether pictures or clips are made must be known. */

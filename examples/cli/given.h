@@ -57,6 +57,10 @@ static int read_start(app *a) {
     const options *o = &a->o;
     const char *what = o->mask ? "--mask" : "--strength";
     int code;
+    if ((o->mask_blur || o->mask_crop) && (!o->mask || a->info.takes_control))
+        return complain(EXIT_USAGE, "%s: %s", o->mask_blur ? "--mask-blur" : "--padding-mask-crop",
+                        o->mask ? "it is about pictures, and this mask is a clip's; leave it out"
+                                : "there is no mask that it is about; name one with --mask");
     if ((o->mask || o->strength) && !o->init_image && !(o->strength && o->init_video) && !a->info.takes_control)
         return complain(EXIT_USAGE, "%s: there is no %s that it is about; name it with %s", what,
                         a->info.default_frames ? "clip" : "picture",
@@ -173,6 +177,11 @@ static int scale_start(app *a) {
         return complain(EXIT_USAGE, "--mask %s: it is %ux%u pixels, %s is %ux%u; they must have the same size",
                         a->o.mask, mask->width, mask->height, a->o.init_image, start->width, start->height);
     if (mask->rgba && a->o.mask && !a->o.quiet) tell_mask(a, false);
+    if (mask->rgba && a->o.mask_crop) {
+        wrong = scale_picture(mask, start->width, start->height);
+        code = wrong ? complain(EXIT_MEMORY, "%s", wrong) : crop_to_mask(a);
+        if (code) return code;
+    }
     code = scale_given(a, a->o.init_image, start);
     if (!code && end->rgba) code = scale_given(a, a->o.end_image, end);
     if (code) return code;
@@ -182,7 +191,7 @@ static int scale_start(app *a) {
     a->r.start_images[0] = image_of(start);
     a->r.start_images[1] = image_of(end);
     a->r.mask_image = image_of(mask);
-    return EXIT_GOOD;
+    return paste_by_mask(a);
 }
 
 static int scale_control(app *a) {

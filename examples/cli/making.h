@@ -342,6 +342,7 @@ static int make_larger(app *a, uint32_t i) {
 
 static int make_picture(app *a, uint32_t i) {
     uint64_t range = dit_trace_begin(a->context, a->r.frames ? "clip" : "picture");
+    bool pasted = false; /* the whole picture stands in the place of what was made */
     int code = EXIT_GOOD;
     a->told_step = UINT32_MAX;
     a->started = now();
@@ -353,10 +354,14 @@ static int make_picture(app *a, uint32_t i) {
         if (!code) code = run_job(a, i);
         if (!code) code = read_picture_made(a);
         if (!code && a->r.hires.wanted) code = make_larger(a, i);
+        pasted = !code && a->r.paste.weights;
+        if (pasted) code = paste_made(a);
+        pasted = pasted && !code;
         if (!code && a->follow.take)
             code = a->follow.take(a, i) ? EXIT_GOOD : complain(EXIT_MEMORY, "%s", no_still_memory);
         else if (!code)
             code = save_picture(a, i);
+        if (pasted) swap_made(a);
     }
     if (!code) code = read_latent(a, i);
     dit_trace_end(a->context, range);

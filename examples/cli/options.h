@@ -28,7 +28,8 @@ typedef struct options {
     bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
-    const char *hires_scale, *hires_width, *hires_height, *hires_steps, *hires_upscaler, *hires_strength;
+    const char *mask_blur, *mask_crop, *hires_scale, *hires_width, *hires_height, *hires_steps, *hires_upscaler,
+        *hires_strength;
     const char *init_hash, *end_hash, *mask_hash, *control_hash, *noise_hash, *noise_picture, *video_hash,
         *conditioning_hash, *device_name, *made_by; /* these come from a PNG's text alone */
     const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
@@ -87,6 +88,8 @@ static const option_entry option_table[] = {
     {"--cache", NULL, "--cache-mode", TEXT(cache), TOLD_HERE, "Cache"},
     {"--keep-references", NULL, NULL, FLAG(keep_references), TOLD_HERE, "References kept"},
     {"--mask", NULL, "--mask-image", TEXT(mask), TOLD_HERE, "Mask"},
+    {"--mask-blur", NULL, NULL, TEXT(mask_blur), TOLD_HERE, "Mask blur"},
+    {"--padding-mask-crop", NULL, "--inpaint-full-res-padding", TEXT(mask_crop), TOLD_HERE, "Masked area padding"},
     {"--control-image", NULL, NULL, TEXT(control_image), TOLD_HERE, "Control image"},
     {"--control-video", NULL, NULL, TEXT(control_video), TOLD_HERE, "Control video"},
     {"--control-net", NULL, NULL, TEXT(control_net), TOLD_HERE, "Control net"},
@@ -277,6 +280,10 @@ static const char more_help_text[] =
     "                              a prompt \"|0|first|2|other\" changes with them\n"
     "      --loop-frames N         latent frames that go from one to the next\n"
     "      --loop-edit X           0 (they stay) to 1 (all new) for these frames\n"
+    "      --mask-blur X           keep the pixels of black areas of --mask, and pass\n"
+    "                              over to new ones softly in X pixels, 0 to 64\n"
+    "      --padding-mask-crop N   make only what --mask shows, and N pixels around\n"
+    "                              it, in the size of -W and -H, and paste it back\n"
     "      --hires                 a second pass: the picture scaled up, by\n"
     "      --hires-scale X         (default: 2), or to this size in pixels:\n"
     "      --hires-width N, --hires-height N\n"
@@ -841,8 +848,8 @@ static int take_guidance(const char *text, float usual, float *out) {
 /* Options that are numbers of a job, 0 where they are not given; a control net's strength is 1 then. */
 typedef struct job_numbers {
     float control_strength, control_first, control_last, control_mode, length_limit;
-    float hires_scale, hires_strength, strength, distilled, slg_scale, skip_first, skip_last, low_guidance, rescale,
-        apg_eta, apg_norm, guided_first, guided_last, eta, shift, fps, loop_edit;
+    float mask_blur, mask_crop, hires_scale, hires_strength, strength, distilled, slg_scale, skip_first, skip_last,
+        low_guidance, rescale, apg_eta, apg_norm, guided_first, guided_last, eta, shift, fps, loop_edit;
 } job_numbers;
 
 typedef struct number_entry {
@@ -854,6 +861,8 @@ typedef struct number_entry {
 #define NUMBER(member) offsetof(options, member), offsetof(job_numbers, member)
 static const number_entry number_table[] = {
     {"--strength", NUMBER(strength), 0.001, 1, 0.75},
+    {"--mask-blur", NUMBER(mask_blur), 0, 64, 4},
+    {"--padding-mask-crop", NUMBER(mask_crop), 0, 16384, 32},
     {"--hires-scale", NUMBER(hires_scale), 1, 8, 2},
     {"--hires-denoising-strength", NUMBER(hires_strength), 0.001, 1, 0.7},
     {"--guidance", NUMBER(distilled), 0.001, 1000, 3.5},

@@ -353,7 +353,9 @@ static int prepare(app *a) {
     double begin = now();
     int code;
     a->latent_frames = a->r.frames ? a->r.frames : 1; /* no more than these */
-    use_pass(a, a->r.hires.wanted);                   /* room for the larger size */
+    a->r.asked_width = a->r.width;
+    a->r.asked_height = a->r.height;
+    use_pass(a, a->r.hires.wanted); /* room for the larger size */
     a->latent_room = latent_values(a);
     a->rgba = malloc((size_t)a->r.width * a->r.height * 4);
     use_pass(a, false);

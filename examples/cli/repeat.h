@@ -74,8 +74,8 @@ static char *parameters_text(const app *a, uint32_t i) {
         told.references = references;
     snprintf(steps, sizeof steps, "%u", a->r.steps);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)(a->r.seed + i));
-    snprintf(width, sizeof width, "%u", a->r.hires.second ? a->r.hires.width : a->r.width);
-    snprintf(height, sizeof height, "%u", a->r.hires.second ? a->r.hires.height : a->r.height);
+    snprintf(width, sizeof width, "%u", a->r.asked_width);
+    snprintf(height, sizeof height, "%u", a->r.asked_height);
     snprintf(larger_width, sizeof larger_width, "%u", a->r.width);
     snprintf(larger_height, sizeof larger_height, "%u", a->r.height);
     snprintf(tile, sizeof tile, "%u", a->r.vae_tile);

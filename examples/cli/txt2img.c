@@ -13,7 +13,7 @@
    telling.h  progress and failures       ahead.h    the next prompt              server.h       HTTP
    checks.h   checks before any work      prepare.h  context, model, job          screen.h       drawing on terminals
    given.h    pictures that are given     making.h   steps, previews, files
-   hires.h    a second, larger pass
+   hires.h    a second, larger pass       inpaint.h  pasting by a mask
 
    clip.h, stills.h, sheet.h and parameters.h write files; doctor.h, catalogue.h and completion.h answer questions. make
    adds what libraries of the distribution give:
@@ -48,6 +48,7 @@
 #include "app.h"
 #include "telling.h"
 #include "checks.h"
+#include "inpaint.h"
 #include "given.h"
 #include "hires.h"
 #include "request.h"
@@ -130,6 +131,7 @@ static void end_request(app *a) {
     use_pass(a, false);
     free(a->r.hires.picture.rgba);
     free(a->r.hires.latents);
+    free_paste(&a->r.paste);
     free_clip(&a->r.video);
     free_clip(&a->r.masks);
     free(a->loop_prompt);

@@ -291,6 +291,78 @@ static void store_doubled(const char *from, const char *to) {
     free(png.rgb);
 }
 
+static void store_part(const png_file *from, uint32_t left, uint32_t top, uint32_t width, uint32_t height,
+                       const char *to) {
+    unsigned char *part = malloc((size_t)width * height * 3);
+    uint32_t y;
+    for (y = 0; y < height && CHECK(part); y++)
+        memcpy(part + (size_t)y * width * 3, from->rgb + 3 * ((size_t)(top + y) * from->width + left), width * 3);
+    CHECK(stbi_write_png(to, (int)width, (int)height, 3, part, 0));
+    free(part);
+}
+
+/* Pixels of the picture that --mask leaves stay as they are; the part that it shows is made alone, as by hand, and
+   pasted back. */
+static void test_pasting(void) {
+    enum { WIDTH = 96, HEIGHT = 64, LEFT = 40, TOP = 16, SIDE = 32, MARGIN = 4 };
+    static unsigned char white[HEIGHT][WIDTH][3];
+    char *start = strdup(in_work("whole.png")), *mask = strdup(in_work("part_mask.png")),
+         *plain = strdup(in_work("plain.png")), *pasted = strdup(in_work("pasted.png")),
+         *part = strdup(in_work("part.png")), *cut = strdup(in_work("cut.png")), *again = strdup(in_work("again.png"));
+    png_file of_start, of_plain, of_pasted, of_mask;
+    uint32_t x, y, moved = 0, wrong = 0, i;
+    outcome o = RUN(QUICK, "-q", "-W", "96", "-H", "64", "-o", start);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    for (y = TOP + MARGIN; y < TOP + SIDE - MARGIN; y++)
+        for (x = LEFT + MARGIN; x < LEFT + SIDE - MARGIN; x++) memset(white[y][x], 255, 3);
+    CHECK(stbi_write_png(mask, WIDTH, HEIGHT, 3, white, 0));
+#define REPAINT "-m", MODEL, "-p", "x", "-q", "--steps", "2", "--strength", "1", "-i"
+    o = RUN(REPAINT, start, "--mask", mask, "-W", "96", "-H", "64", "-o", plain);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(REPAINT, start, "--mask", mask, "-W", "96", "-H", "64", "--mask-blur", "0", "-o", pasted);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    check_told(pasted, "Size: 96x64, Init image: whole.png, Mask: part_mask.png, Mask blur: 0, Denoising strength: 1");
+    of_start = read_png(start), of_plain = read_png(plain), of_pasted = read_png(pasted), of_mask = read_png(mask);
+    for (i = 0; CHECK(of_start.rgb && of_plain.rgb && of_pasted.rgb && of_mask.rgb) && i < WIDTH * HEIGHT; i++) {
+        const unsigned char *wanted = (of_mask.rgb[3 * i] ? of_plain.rgb : of_start.rgb) + 3 * i;
+        wrong += memcmp(wanted, of_pasted.rgb + 3 * i, 3) != 0;
+        moved += memcmp(of_plain.rgb + 3 * i, of_start.rgb + 3 * i, 3) != 0;
+    }
+    CHECK_MESSAGE(wrong == 0 && moved > WIDTH * HEIGHT / 2, "%u of them are others, %u of the plain one", wrong, moved);
+    free(of_pasted.rgb), free(of_plain.rgb);
+    store_part(&of_start, LEFT, TOP, SIDE, SIDE, part);
+    store_part(&of_mask, LEFT, TOP, SIDE, SIDE, cut);
+    o = RUN(REPAINT, part, "--mask", cut, "-W", "32", "-H", "32", "--mask-blur", "0", "-o", plain);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(REPAINT, start, "--mask", mask, "-W", "32", "-H", "32", "--padding-mask-crop", "4", "-b", "2", "-o",
+            pasted);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    check_told(pasted, "Size: 32x32, Init image: whole.png, Mask: part_mask.png, Masked area padding: 4, Denoising ");
+    of_plain = read_png(plain), of_pasted = read_png(pasted);
+    CHECK(of_pasted.width == WIDTH && of_pasted.height == HEIGHT);
+    for (y = 0, wrong = 0; y < HEIGHT && CHECK(of_pasted.rgb && of_plain.rgb); y++)
+        for (x = 0; x < WIDTH; x++) {
+            const bool inside = x >= LEFT && x < LEFT + SIDE && y >= TOP && y < TOP + SIDE;
+            const unsigned char *wanted =
+                inside ? of_plain.rgb + 3 * ((y - TOP) * SIDE + x - LEFT) : of_start.rgb + 3 * (y * WIDTH + x);
+            wrong += memcmp(wanted, of_pasted.rgb + 3 * (y * WIDTH + x), 3) != 0;
+        }
+    CHECK_MESSAGE(wrong == 0, "%u pixels are others", wrong);
+    o = RUN("--repeat-from", pasted, "-m", MODEL, "-q", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(pasted, again), "%s", o.err);
+    o = RUN(REPAINT, start, "--mask", mask, "-W", "64", "-H", "64", "--padding-mask-crop", "4", "--mask-blur", "3",
+            "-o", again); /* scaled, and soft */
+    CHECK_MESSAGE(o.code == 0 && other_pixels(pasted, again), "%s", o.err);
+    check_refusal(RUN(QUICK, "-q", "-i", start, "--mask-blur", "2", "-o", again), 2,
+                  "--mask-blur: there is no mask that it is about; name one with --mask");
+    memset(white, 0, sizeof white);
+    CHECK(stbi_write_png(mask, WIDTH, HEIGHT, 3, white, 0));
+    check_refusal(RUN(QUICK, "-q", "-i", start, "--mask", mask, "--padding-mask-crop", "2", "-o", again), 3,
+                  "--padding-mask-crop: nothing is repainted, because nothing in ");
+    free(of_pasted.rgb), free(of_plain.rgb), free(of_start.rgb), free(of_mask.rgb);
+    free(start), free(mask), free(plain), free(pasted), free(part), free(cut), free(again);
+}
+
 /* The second pass is what --init-img makes of the first one's picture, scaled up; each picture of a run has its own,
    and the text of either is enough to make it again. Latents take another way, and need no encoder. */
 static void test_hires(void) {
@@ -1292,6 +1364,7 @@ int main(int argc, char **argv) {
     test_loras();
     test_steered();
     test_start_pictures();
+    test_pasting();
     test_hires();
     test_masks();
     test_overwriting();
