@@ -651,6 +651,24 @@ DIT_INTERNAL void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti
     diti_qkv_emit(graph, x, desc, 0, 0, 0, desc->name ? desc->name : "qkv");
 }
 
+DIT_INTERNAL void diti_turn_heads(diti_graph *graph, diti_tensor qkv, uint32_t heads, uint32_t head_dim,
+                                  diti_tensor cosines, diti_tensor sines, const char *name) {
+    diti_qkv_desc desc = DITI_ZERO;
+    uint32_t rows;
+    if (diti_graph_failed(graph)) return;
+    rows = 3 * heads * diti_tensor_rows(graph, qkv); /* each head becomes a row of its own */
+    desc.heads = 1;
+    desc.head_dim = 2 * diti_tensor_columns(graph, cosines);
+    desc.half_split = true;
+    desc.cosines = cosines;
+    desc.sines = sines;
+    desc.rows_per_entry = heads;
+    desc.tokens = heads * diti_tensor_rows(graph, cosines);
+    desc.name = name;
+    qkv = diti_tensor_reshape(graph, qkv, rows, head_dim);
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, qkv, 0, rows, 0, desc.head_dim), &desc);
+}
+
 DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
     const char *name = desc->name ? desc->name : "mean_key";
     diti_tensor mean = diti_tensor_new(graph, DITI_F32, 1, desc->heads * desc->head_dim, name);

@@ -80,7 +80,7 @@ DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_
     out->shape.extra_frames = (deep - latent % deep) % deep;
     out->shape.sound_tokens = diti_sound_tokens(&model->transformer->traits, frames, desc->fps);
     out->shape.sound_frames =
-        diti_sound_frames(&model->transformer->traits, frames, desc->fps, out->latent_height * out->latent_width);
+        diti_sound_frames(&model->transformer->traits, frames, desc->fps, diti_request_positions(model, out));
     out->shape.latent_frames = latent + out->shape.extra_frames + out->shape.sound_frames;
     out->shape.float_frames = desc->float_frames || desc->loop_count > 1;
     out->fps = desc->fps;

@@ -25,6 +25,16 @@ DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_
 
 /* --- ops: the decoder, chunk by chunk --- */
 
+/* Rotations of a decoder that is a transformer are inputs. */
+static void diti_clip_turns(diti_share *share, diti_graph *graph, diti_vae_clip *clip) {
+    uint32_t columns = 0, rows = diti_vae_turns(clip->vae, &clip->latent, clip->tile, &columns, NULL), i;
+    for (i = 0; i < 2 && rows; i++) {
+        if (!share->program.decode_turns[i])
+            share->program.decode_turns[i] = diti_tensor_input(graph, DITI_F32, rows, columns, "rotations in the decoder");
+        clip->turns[i] = share->program.decode_turns[i];
+    }
+}
+
 /* The decoder of so many frames; false: the graph has failed. A timestep and noise, where it takes them, are inputs
    that previews and the clip share. */
 static bool diti_clip_decoder(diti_share *share, diti_graph *graph, uint32_t frames, diti_vae_clip *clip) {
@@ -34,6 +44,7 @@ static bool diti_clip_decoder(diti_share *share, diti_graph *graph, uint32_t fra
     diti_video size = {frames, request->shape.height, request->shape.width};
     uint32_t rows = (uint32_t)diti_request_plane(request) * request->shape.image_count;
     if (!diti_vae_clip_begin(clip, vae, graph, false, &size, request->shape.vae_tile, 0)) return false;
+    diti_clip_turns(share, graph, clip);
     if (!diti_vae_get_traits(vae)->timed) return true;
     if (!program->decode_timestep) {
         diti_video latent = {request->shape.latent_frames, request->latent_height, request->latent_width};
@@ -67,11 +78,34 @@ static diti_tensor diti_clip_rows(diti_share *share, diti_graph *graph, const di
     return diti_elementwise(graph, rows, &mix);
 }
 
+static dit_result diti_clip_write_turns(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    const diti_env *env = &share->job->env;
+    diti_plan *plan = share->program.plan;
+    diti_video latent = {diti_shape_pictures(&request->shape), request->latent_height, request->latent_width};
+    uint32_t columns, rows;
+    size_t count;
+    float *table;
+    dit_result result;
+    if (!share->program.decode_turns[0]) return DIT_OK;
+    rows = diti_vae_turns(share->job->model->vae, &latent, request->shape.vae_tile, &columns, NULL);
+    count = (size_t)rows * columns;
+    table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    if (!table) return diti_fail_memory(err, "the rotations in the decoder");
+    diti_vae_turns(share->job->model->vae, &latent, request->shape.vae_tile, &columns, table);
+    result = diti_plan_write(plan, share->program.decode_turns[0], table, count * sizeof *table, err);
+    if (result >= 0)
+        result = diti_plan_write(plan, share->program.decode_turns[1], table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     const diti_program *program = &share->program;
     const diti_vae *vae = share->job->model->vae;
     float sinusoids[DITI_VAE_TIMESTEP];
+    DITI_TRY(diti_clip_write_turns(share, err));
     if (!program->decode_timestep) return DIT_OK;
     diti_vae_clip_timestep(vae, diti_vae_get_traits(vae)->decode_timestep, sinusoids);
     DITI_TRY(diti_plan_write(program->plan, program->decode_timestep, sinusoids, sizeof sinusoids, err));

@@ -200,6 +200,23 @@ static void diti_noise_place_sound(const dit_model *model, diti_noise_source *so
                 token < tokens ? scratch[(c / lines * tokens + token) * lines + c % lines] : 0;
 }
 
+/* Or it is drawn token by token, each of which has the first values of a patch. */
+static void diti_noise_place_tokens(const dit_model *model, diti_noise_source *source, float *scratch,
+                                    const diti_job_request *request, float *out) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t patch = traits->patch, columns = traits->sound_columns, width = request->latent_width,
+             area = width * request->latent_height, plane = area / (patch * patch), across = width / patch;
+    size_t all = diti_request_plane(request), first = all - (size_t)request->shape.sound_frames * area, token, c;
+    diti_noise_draw(source, scratch, (size_t)request->shape.sound_tokens * columns);
+    for (c = 0; c < traits->latent_channels; c++)
+        memset(out + c * all + first, 0, (all - first) * sizeof *out);
+    for (token = 0; token < request->shape.sound_tokens; token++)
+        for (c = 0; c < columns; c++) {
+            size_t y = token % plane / across * patch + c / patch % patch, x = token % across * patch + c % patch;
+            out[c / (patch * patch) * all + first + token / plane * area + y * width + x] = scratch[token * columns + c];
+        }
+}
+
 static void diti_noise_latents(const dit_model *model, uint32_t image, size_t values, float *scratch,
                                diti_job_request *out) {
     diti_noise_source *source = &out->sources[image];
@@ -212,7 +229,10 @@ static void diti_noise_latents(const dit_model *model, uint32_t image, size_t va
     diti_noise_draw(source, scratch, values - diti_noise_sound(model, out));
     diti_noise_place_drawn(model, out, out->shape.latent_frames - out->shape.sound_frames, scratch,
                            out->noise + image * values);
-    if (out->shape.sound_frames) diti_noise_place_sound(model, source, scratch, out, out->noise + image * values);
+    if (out->shape.sound_frames && model->transformer->traits.sound_columns)
+        diti_noise_place_tokens(model, source, scratch, out, out->noise + image * values);
+    else if (out->shape.sound_frames)
+        diti_noise_place_sound(model, source, scratch, out, out->noise + image * values);
 }
 
 /* The noise of a given first frame: the first rows of what is drawn for all tokens, [frames * area, C]. */

@@ -153,6 +153,9 @@ typedef struct diti_model_traits {
     float default_fps;       /* frames of a second at which clips are shown */
     float sound_rate; /* tokens of sound for each second of a clip, which are denoised with it and stand in frames
                          of the latent behind the clip's (diti_sound_frames); 0: none */
+    uint32_t sound_sides;    /* channels of the sound, which have as many tokens each, one channel after the other; 0: 1 */
+    uint32_t sound_columns;  /* values of a token of sound, the first of a patch, in whose order noise is drawn, token by
+                                token; 0: all, and noise is drawn by sound_channels */
     uint32_t sound_channels; /* noise of the sound is drawn in so many planes, which share latent_channels */
     bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
@@ -477,6 +480,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void);
 DIT_INTERNAL const diti_family *diti_ernie_family(void);
 DIT_INTERNAL const diti_family *diti_ideogram4_family(void);
 DIT_INTERNAL const diti_family *diti_kandinsky_family(void);
+DIT_INTERNAL const diti_family *diti_minimax_family(void);
 struct diti_transformer { /* first member of every family's own struct */
     diti_component component;
     const diti_family *family;

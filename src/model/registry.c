@@ -140,6 +140,11 @@ static const diti_family_row diti_families[] = {
 #else
     {NULL, "Kandinsky 5.0", "DIT_NO_KANDINSKY"},
 #endif
+#ifndef DIT_NO_MINIMAX
+    {diti_minimax_family, "MiniMax-H3", NULL},
+#else
+    {NULL, "MiniMax-H3", "DIT_NO_MINIMAX"},
+#endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
 

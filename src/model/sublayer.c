@@ -17,7 +17,7 @@ DIT_INTERNAL uint32_t diti_sound_tokens(const diti_model_traits *traits, uint32_
     double rate = fps > 0 ? (double)fps : (double)traits->default_fps, count;
     if (!(traits->sound_rate > 0)) return 0;
     count = rint((double)pictures / rate * (double)traits->sound_rate); /* halves to even, as Python rounds */
-    return count > 1 ? (uint32_t)count : 1;
+    return (count > 1 ? (uint32_t)count : 1) * (traits->sound_sides ? traits->sound_sides : 1);
 }
 
 DIT_INTERNAL uint32_t diti_sound_frames(const diti_model_traits *traits, uint32_t pictures, float fps, uint32_t plane) {

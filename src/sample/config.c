@@ -50,6 +50,7 @@ static const diti_class_entry diti_classes[] = {
     {" kdpm2ancestraldiscretescheduler ", " dpm2a ", 0.00085, 0.012, DITI_BETA_LINEAR, false, false},
     {" cogvideoxddimscheduler ", " ddim ", 0.00085, 0.012, DITI_BETA_SCALED_LINEAR, true, false},
     {" cogvideoxdpmscheduler ", " dpm++2msde ", 0.00085, 0.012, DITI_BETA_SCALED_LINEAR, true, false},
+    {" minimaxh3scheduler ", " euler ", 0, 0, DITI_BETA_LINEAR, false, false},
     {" iddpm ", " ddpm ", 0, 0, DITI_BETA_LINEAR, false, true},  /* Open-Sora 1.0 and 1.1 */
     {" rflow ", " euler ", 0, 0, DITI_BETA_LINEAR, false, true}, /* Open-Sora 1.2 */
 };
@@ -474,7 +475,7 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
 
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
-    bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
+    bool matches = class_name && (diti_starts_with(class_name, "FlowMatch") || diti_equal(class_name, "MiniMaxH3Scheduler"));
     if (class_name && diti_equal(class_name, "SCMScheduler")) {
         const char *word = diti_setting_text(settings, "prediction_type", "trigflow");
         out->prediction = DITI_PREDICT_TRIGFLOW;

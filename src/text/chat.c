@@ -27,7 +27,8 @@ DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_
     }
     for (i = 0; taps && i < taps->count; i++) {
         int64_t at = taps->at[i] < 0 ? (int64_t)own + 1 + taps->at[i] : taps->at[i];
-        if (taps->layers && taps->at[i] >= 0 && taps->layers != own) {
+        bool whole = taps->form & DITI_TAPS_CUT && own > taps->layers;
+        if (taps->layers && taps->at[i] >= 0 && taps->layers != own && !whole) {
             if (at * own % taps->layers) return false;
             at = at * own / taps->layers;
         }

@@ -22,6 +22,7 @@ typedef struct diti_taps {
 } diti_taps;
 enum {                         /* diti_taps.form */
        DITI_TAPS_UNNORMED = 1, /* the last state is before the final norm */
+       DITI_TAPS_CUT = 4,      /* layers counts those of an encoder that is cut, and one with more has them in front */
        DITI_TAPS_DEALT = 2     /* the states of a column lie side by side, and not the columns of a state */
 };
 enum { /* diti_chat.rules */

@@ -339,6 +339,7 @@ DIT_INTERNAL const diti_video_kind *diti_causal_kind(void) {
                                          diti_causal_run,
                                          diti_causal_whole,
                                          NULL,
-                                         false};
+                                         false,
+                                         NULL};
     return &kind;
 }

@@ -321,6 +321,7 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
                                          diti_cogvideox_vae_run,
                                          NULL,
                                          NULL,
-                                         false};
+                                         false,
+                                         NULL};
     return &kind;
 }

@@ -265,6 +265,7 @@ DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void) {
                                          diti_hunyuanvideo_vae_run,
                                          diti_hunyuanvideo_vae_whole,
                                          NULL,
-                                         false};
+                                         false,
+                                         NULL};
     return &kind;
 }

@@ -425,6 +425,7 @@ DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo15_vae_kind(void) {
                                          diti_hunyuanvideo15_vae_run,
                                          NULL,
                                          NULL,
-                                         false};
+                                         false,
+                                         NULL};
     return &kind;
 }

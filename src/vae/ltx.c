@@ -683,6 +683,7 @@ DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
                                          diti_ltx_vae_run,
                                          NULL,
                                          diti_ltx_vae_noise_plane,
-                                         false};
+                                         false,
+                                         NULL};
     return &kind;
 }

@@ -283,6 +283,7 @@ DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void) {
                                          diti_opensora_run,
                                          NULL,
                                          NULL,
-                                         true};
+                                         true,
+                                         NULL};
     return &kind;
 }

@@ -12,7 +12,8 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
         loader->prefix = prefixes[i];
         if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
             diti_loader_find(loader, "decoder.conv_in.conv.weight") ||
-            diti_loader_find(loader, "encoder.conv_in.conv.weight") || diti_tiny_is(loader)) {
+            diti_loader_find(loader, "encoder.conv_in.conv.weight") ||
+            diti_loader_find(loader, "decoder.register_tokens") || diti_tiny_is(loader)) {
             return;
         }
     }
@@ -52,7 +53,7 @@ static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_
 
 /* NULL: an autoencoder of pictures. */
 static const diti_video_kind *diti_vae_find_kind(diti_loader *loader, const diti_json *config) {
-    const diti_video_kind *kinds[7];
+    const diti_video_kind *kinds[8];
     size_t i;
     /* The first one has all the names by which others are told. */
     kinds[0] = diti_hunyuanvideo15_vae_kind();
@@ -62,6 +63,7 @@ static const diti_video_kind *diti_vae_find_kind(diti_loader *loader, const diti
     kinds[4] = diti_wan_vae_kind();
     kinds[5] = diti_hunyuanvideo_vae_kind();
     kinds[6] = diti_ltx_vae_kind();
+    kinds[7] = diti_minimax_vae_kind();
     for (i = 0; i < DITI_COUNT(kinds); i++)
         if (kinds[i]->is(loader, config)) return kinds[i];
     return NULL;

@@ -99,6 +99,7 @@ typedef struct diti_vae_clip {
        (diti_vae_clip_timestep). Where it adds noise, it reads that from noise, F32 [values, 1], a plane after the
        other. */
     diti_tensor timestep;
+    diti_tensor turns[2]; /* cosines and sines for a decoder that is a transformer (diti_vae_turns) */
     uint32_t noise_next; /* values of noise that were read */
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
@@ -147,6 +148,10 @@ DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_c
 DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 #define DITI_VAE_TIMESTEP 256u
 DIT_INTERNAL void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
+/* Cosines, then sines, by which a decoder rotates the tokens of a tile of a latent of that size, [rows, columns] each; the
+   number of rows, 0: it rotates none. tile: see diti_vae_clip. table NULL: the sizes alone are wanted. */
+DIT_INTERNAL uint32_t diti_vae_turns(const diti_vae *vae, const diti_video *latent, uint32_t tile, uint32_t *columns,
+                                     float *table);
 /* All chunks, one after the other in the current segment. */
 DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
@@ -228,6 +233,8 @@ typedef struct diti_video_kind {
     uint32_t (*noise_plane)(const diti_vae *vae, const diti_video *latent, uint32_t index);
     bool of_two; /* an autoencoder of frames behind one of pictures: an encoder draws noise between them, every chunk
                     stands alone, and devices divide the pictures of bands */
+    /* diti_vae_turns of a tile of a chunk, of that size; NULL: nothing rotates. */
+    uint32_t (*turns)(const diti_vae *vae, const diti_video *tile, uint32_t *columns, float *table);
 } diti_video_kind;
 
 struct diti_vae {
@@ -237,6 +244,8 @@ struct diti_vae {
     diti_video_style style;
     uint32_t frame_factor; /* frames per latent frame */
     uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
+    uint32_t own_tile;     /* the side of tiles that the original always has; 0: it goes without */
+    bool spreads_tiles;    /* all tiles are as large, and what is too much is spread over where they overlap */
     bool tiles_clip;       /* tiles go through all frames of a clip, which is one chunk then */
     struct diti_opensora *opensora;
     struct diti_causal *causal;
@@ -245,6 +254,7 @@ struct diti_vae {
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_hunyuanvideo15_vae *hunyuanvideo15;
     struct diti_ltx_vae *ltx;
+    struct diti_minimax_vae *minimax;
     struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
@@ -297,6 +307,7 @@ DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo15_vae_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void);
+DIT_INTERNAL const diti_video_kind *diti_minimax_vae_kind(void);
 DIT_INTERNAL uint32_t diti_ltx_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 /* NAME.weight, or NAME.conv.weight, [C', C, frames, kernel, kernel] with as many channels and as wide as the file has
    it; the channels that it gives. The bias is loaded if the file has one. */

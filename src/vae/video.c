@@ -68,7 +68,7 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
     clip->graph = graph;
     clip->encode = encode;
     clip->pixels = clip->latent = *pixels;
-    clip->tile = tile;
+    clip->tile = tile ? tile : vae->own_tile;
     clip->tile_frames = tile_frames;
     if (diti_graph_failed(graph)) return false;
     if (!(encode ? vae->traits.has_encoder : vae->traits.has_decoder)) {
@@ -298,46 +298,100 @@ static diti_video_tile diti_video_run_tile(diti_vae_clip *clip, const diti_video
     return tile;
 }
 
+/* Where tiles begin along a side of the latent, and how much each has in common with the one before it. */
+typedef struct diti_video_axis {
+    uint32_t count, side, first[DITI_VIDEO_MAX_TILES], overlap[DITI_VIDEO_MAX_TILES];
+} diti_video_axis;
+
+/* Tiles overlap by a quarter, and the last one has what is left; or all are as large, as few as overlap by that at least,
+   and what they have too much is spread over the overlaps, from the first one on. false: there would be too many. */
+static bool diti_video_lay(diti_video_axis *axis, uint32_t length, uint32_t side, bool spreads) {
+    uint32_t overlap = side / 4, step = side - overlap, i, spare;
+    if (!step || length / step >= DITI_VIDEO_MAX_TILES) return false;
+    axis->side = side;
+    axis->count = spreads ? length <= side ? 1 : (length - overlap + step - 1) / step : (length + step - 1) / step;
+    for (i = 0; i < axis->count; i++) axis->overlap[i] = overlap;
+    spare = spreads && axis->count > 1 ? side * axis->count - overlap * (axis->count - 1) - length : 0;
+    for (i = 0; i < spare; i++) axis->overlap[1 + i % (axis->count - 1)]++;
+    for (axis->first[0] = 0, i = 1; i < axis->count; i++) axis->first[i] = axis->first[i - 1] + side - axis->overlap[i];
+    return true;
+}
+
+/* Lines or columns of a tile that no later one replaces. */
+static uint32_t diti_video_kept(const diti_video_axis *axis, uint32_t i) {
+    return i + 1 < axis->count ? axis->first[i + 1] - axis->first[i] : axis->side;
+}
+
+/* The tile faded into those above it and on its left: in place, or where these fade as they were made, in a copy. */
+static diti_video_tile diti_video_faded(diti_vae_clip *clip, const diti_video_tile *tile, const diti_video_tile *above,
+                                        uint32_t lines, const diti_video_tile *left, uint32_t columns) {
+    diti_video_tile out = *tile;
+    if (clip->vae->spreads_tiles && (lines || columns) && !diti_graph_failed(clip->graph)) {
+        out.x = diti_tensor_new(clip->graph, DITI_F32, diti_tensor_rows(clip->graph, tile->x),
+                                diti_tensor_columns(clip->graph, tile->x), "faded tile");
+        diti_copy(clip->graph, tile->x, out.x, "faded tile");
+    }
+    if (lines) diti_video_fade(clip, &out, above, lines, false);
+    if (columns) diti_video_fade(clip, &out, left, columns, true);
+    return out;
+}
+
 DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, uint32_t made_frames, uint32_t dropped,
                                           diti_tensor x) {
     diti_video size = clip->encode ? clip->pixels : clip->latent, out_size = clip->encode ? clip->latent : clip->pixels;
     uint32_t side = clip->tile / 4 * 4; /* in latent elements, so that steps and overlaps are whole ones */
-    uint32_t factor = clip->vae->traits.factor, edge = clip->encode ? side * factor : side, step = edge * 3 / 4,
-             made = clip->encode ? side : side * factor, overlap = made / 4, keep = made - overlap,
-             self = clip->group.index, member = 0, number = 0, i, j, count, all;
-    diti_video_tile tiles[2][DITI_VIDEO_MAX_TILES];
+    uint32_t factor = clip->vae->traits.factor, in = clip->encode ? factor : 1, made = clip->encode ? 1 : factor,
+             self = clip->group.index, member = 0, number = 0, i, j;
+    bool spreads = clip->vae->spreads_tiles;
+    diti_video_tile tiles[2][DITI_VIDEO_MAX_TILES], shown;
+    diti_video_axis rows, columns;
     diti_graph *graph = clip->graph;
     diti_place_desc move = DITI_ZERO;
     size.frames = frames;
     out_size.frames = made_frames;
-    if (!side || (size.width + step - 1) / step > DITI_VIDEO_MAX_TILES)
+    if (!diti_video_lay(&rows, clip->latent.height, side, spreads) ||
+        !diti_video_lay(&columns, clip->latent.width, side, spreads))
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tiles of %u are too small for frames of %u x %u",
                                clip->tile, clip->latent.height, clip->latent.width);
-    count = (size.width + step - 1) / step;
-    all = count * ((size.height + step - 1) / step);
     if (!self)
         move.out =
             diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
                             clip->encode ? 2 * clip->vae->traits.latent_channels : clip->vae->traits.colors, "tiles");
     move.to = out_size;
     move.first = dropped;
-    for (i = 0; i * step < size.height; i++)
-        for (j = 0; j < count && !diti_graph_failed(graph); j++, number++) {
+    for (i = 0; i < rows.count; i++)
+        for (j = 0; j < columns.count && !diti_graph_failed(graph); j++, number++) {
             diti_video_tile *tile = &tiles[i % 2][j];
-            while (number >= diti_ranks_first(&clip->group, member + 1, all)) member++;
+            while (number >= diti_ranks_first(&clip->group, member + 1, rows.count * columns.count)) member++;
             if (self && self != member) continue;
-            *tile = diti_video_run_tile(clip, &size, x, i * step, j * step, edge, member, out_size.frames + move.first);
+            *tile = diti_video_run_tile(clip, &size, x, in * rows.first[i], in * columns.first[j], in * side, member,
+                                        out_size.frames + move.first);
             diti_video_pass_tile(clip, tile, member);
             if (self) continue;
-            if (i) diti_video_fade(clip, tile, &tiles[(i + 1) % 2][j], overlap, false);
-            if (j) diti_video_fade(clip, tile, tile - 1, overlap, true);
-            move.from = move.part = tile->size;
+            shown = diti_video_faded(clip, tile, &tiles[(i + 1) % 2][j], i ? made * rows.overlap[i] : 0,
+                                     j ? tile - 1 : tile, j ? made * columns.overlap[j] : 0);
+            move.from = move.part = shown.size;
             move.part.frames = out_size.frames;
-            move.part.height = diti_video_smaller(keep, tile->size.height);
-            move.part.width = diti_video_smaller(keep, tile->size.width);
-            move.y = i * keep;
-            move.x = j * keep;
-            diti_place_frames(graph, tile->x, &move);
+            move.part.height = diti_video_smaller(made * diti_video_kept(&rows, i), shown.size.height);
+            move.part.width = diti_video_smaller(made * diti_video_kept(&columns, j), shown.size.width);
+            move.y = made * rows.first[i];
+            move.x = made * columns.first[j];
+            diti_place_frames(graph, shown.x, &move);
         }
     return move.out;
+}
+
+DIT_INTERNAL uint32_t diti_vae_turns(const diti_vae *vae, const diti_video *latent, uint32_t tile, uint32_t *columns,
+                                     float *table) {
+    uint32_t side = (tile ? tile : vae->own_tile) / 4 * 4;
+    diti_video size = *latent;
+    diti_vae_chunk chunk;
+    diti_vae_clip clip = DITI_ZERO;
+    if (!vae->kind || !vae->kind->turns) return 0;
+    clip.vae = vae;
+    clip.latent = *latent;
+    size.frames = vae->kind->chunk(&clip, 0, &chunk) ? chunk.frames : latent->frames;
+    size.height = diti_video_smaller(size.height, side);
+    size.width = diti_video_smaller(size.width, side);
+    return vae->kind->turns(vae, &size, columns, table);
 }

@@ -552,6 +552,7 @@ DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void) {
                                          diti_wan_vae_run,
                                          NULL,
                                          NULL,
-                                         false};
+                                         false,
+                                         NULL};
     return &kind;
 }

@@ -41,6 +41,7 @@
 #include "model/ernie.c"
 #include "model/ideogram4.c"
 #include "model/kandinsky.c"
+#include "model/minimax.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "vae/dc.c"
@@ -69,6 +70,7 @@
 #include "golden_latte.h"
 #include "golden_ltx.h"
 #include "golden_ltx2.h"
+#include "golden_minimax.h"
 #include "golden_calls.h"
 #include "golden_clips.h"
 #include "golden_edit.h"
@@ -114,6 +116,7 @@ static const golden_family families[] = {
     {"LongCat-Image", golden_is_longcat, golden_run_longcat},
     {"Ideogram 4", golden_is_ideogram4, golden_run_ideogram4},
     {"HunyuanVideo 1.5", golden_is_hunyuanvideo15, golden_run_hunyuanvideo15},
+    {"MiniMax-H3", golden_is_minimax, golden_run_minimax},
     {"Kandinsky 5.0 for clips", golden_is_kandinsky_clips, golden_run_kandinsky_clips},
     {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"prompts", golden_is_prompts, golden_run_prompts},
@@ -201,6 +204,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_ernie",
     "tests/fixtures/pipe_kandinsky",
     "tests/fixtures/pipe_kandinsky_t2v",
+    "tests/fixtures/pipe_minimax_h3",
     "tests/fixtures/pipe_zimage",
     "tests/fixtures/pipe_flux2_klein",
     "tests/fixtures/pipe_flux3",

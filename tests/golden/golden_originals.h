@@ -282,6 +282,29 @@ static const golden_table golden_ltx2_names[] = {
     GOLDEN_PLAIN_TABLE("transformer_blocks.", "transformer_blocks.", golden_ltx2_block),
     GOLDEN_PLAIN_TABLE("", "", golden_ltx2_other)};
 
+/* --- MiniMax-H3 --- */
+static const char *const golden_minimax_block[][2] = {{"attn.norm_q", "attn.q_norm"},
+                                                      {"attn.norm_k", "attn.k_norm"},
+                                                      {"attn.to_out.0", "attn.out_proj"},
+                                                      {"ff.net.0.proj", "mlp.fc1"},
+                                                      {"ff.net.2", "mlp.fc2"}};
+static const golden_joined golden_minimax_joins[] = {{{"attn.to_q.", "attn.to_k.", "attn.to_v."}, "attn.qkv_proj."}};
+static const char *const golden_minimax_other[][2] = {
+    {"audio_proj_in", "audio_patch_proj"},
+    {"proj_in", "video_patch_proj"},
+    {"audio_proj_out", "final_layer.audio_out"},
+    {"proj_out", "final_layer.video_out"},
+    {"context_embedder", "condition_proj"},
+    {"time_embedder.linear_1", "time_embedder.proj_in"},
+    {"time_embedder.linear_2", "time_embedder.proj_out"},
+    {"norm_out.norm", "final_layer.norm"},
+    {"norm_out.linear", "final_layer.adaln_proj.linear"},
+};
+static const golden_table golden_minimax_names[] = {
+    GOLDEN_TABLE("transformer_blocks.", "blocks.", golden_minimax_block, golden_minimax_joins),
+    GOLDEN_TABLE("token_refiner.refiner_blocks.", "token_refiner.blocks.", golden_minimax_block, golden_minimax_joins),
+    GOLDEN_PLAIN_TABLE("", "", golden_minimax_other)};
+
 /* --- HunyuanVideo --- */
 static const char *const golden_hunyuan_refiner[][2] = {{"attn.to_out.0", "self_attn_proj"},
                                                         {"ff.net.0.proj", "mlp.fc1"},
@@ -396,6 +419,8 @@ static const golden_original golden_originals[] = {
     {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
     {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},
     {"pipe_ltx2", "", golden_ltx2_names, DITI_COUNT(golden_ltx2_names), NULL, false},
+    {"pipe_minimax_h3", "model.diffusion_model.", golden_minimax_names, DITI_COUNT(golden_minimax_names),
+     "ff.net.0.proj.", false},
     {"hunyuanvideo", "", golden_hunyuan_names, DITI_COUNT(golden_hunyuan_names), "norm_out.linear.", false},
     {"pipe_hunyuanvideo15", "", golden_hv15_names, DITI_COUNT(golden_hv15_names), "norm_out.linear.", false},
     {"pipe_hunyuanvideo15", "model.diffusion_model.", golden_hv15_comfy_names, DITI_COUNT(golden_hv15_comfy_names),

@@ -1,0 +1,377 @@
+/* MiniMax-H3: an evaluation with every block on what the reference gave it, a whole clip from a prompt, whose text
+   encoder is that of another fixture, and the decoder's tiles. */
+#ifndef GOLDEN_MINIMAX_H
+#define GOLDEN_MINIMAX_H
+#include "golden_clips.h"
+
+/* The recorded calls: patches of 2 x 2 of a latent of 6 x 10; case0 has 2 frames of it, the clip 7. */
+enum {
+    GOLDEN_MINIMAX_ROWS = 6,
+    GOLDEN_MINIMAX_COLUMNS = 10,
+    GOLDEN_MINIMAX_AREA = GOLDEN_MINIMAX_ROWS * GOLDEN_MINIMAX_COLUMNS,
+    GOLDEN_MINIMAX_PLANE = GOLDEN_MINIMAX_AREA / 4,
+    GOLDEN_MINIMAX_TEXT = 9,
+    GOLDEN_MINIMAX_FRAMES = 2,
+    GOLDEN_MINIMAX_PICTURES = 5,
+    GOLDEN_MINIMAX_SOUND = 16
+};
+
+static const char *const golden_minimax_beside[][2] = {{"text_encoder", "tests/fixtures/pipe_krea2"},
+                                                       {"tokenizer", "tests/fixtures/pipe_krea2"}};
+
+static inline bool golden_is_minimax(const golden_folder *folder) {
+    return diti_equal(folder->name, "pipe_minimax_h3");
+}
+
+static inline uint32_t golden_minimax_frames(const diti_transformer *model, uint32_t pictures) {
+    return diti_sound_frames(&model->traits, pictures, 0, GOLDEN_MINIMAX_PLANE);
+}
+
+/* Values of sound's tokens in planes [C, frames, h, w]: in the first columns (c, dy, dx) of patches. */
+static inline void golden_minimax_place(const diti_transformer *model, const float *sound, uint32_t tokens, float factor,
+                                        float *planes, uint32_t frames, uint32_t first) {
+    uint32_t columns = model->traits.sound_columns, across = GOLDEN_MINIMAX_COLUMNS / 2, token, c;
+    for (token = 0; token < tokens; token++)
+        for (c = 0; c < columns; c++) {
+            uint32_t at = token % GOLDEN_MINIMAX_PLANE, y = at / across * 2 + c / 2 % 2, x = at % across * 2 + c % 2;
+            planes[((size_t)c / 4 * frames + first + token / GOLDEN_MINIMAX_PLANE) * GOLDEN_MINIMAX_AREA +
+                   y * GOLDEN_MINIMAX_COLUMNS + x] = factor * sound[(size_t)token * columns + c];
+        }
+}
+
+/* A recorded latent [C, frames, h, w], and the sound behind its frames. */
+static inline float *golden_minimax_planes(golden *g, const golden_folder *folder, const diti_transformer *model,
+                                           const char *latents, const char *sound, uint32_t *frames) {
+    uint64_t count, values;
+    float *a = golden_floats(folder->golden, latents, &count), *b = golden_floats(folder->golden, sound, &values), *out;
+    uint32_t channels = model->traits.latent_channels, c, tokens = (uint32_t)(values / model->traits.sound_columns);
+    uint32_t own = (uint32_t)(count / channels / GOLDEN_MINIMAX_AREA),
+             more = (tokens + GOLDEN_MINIMAX_PLANE - 1) / GOLDEN_MINIMAX_PLANE;
+    golden_require(g, a && b, "%s and %s are recorded", latents, sound);
+    *frames = own + more;
+    out = (float *)calloc((size_t)channels * *frames * GOLDEN_MINIMAX_AREA, sizeof *out);
+    for (c = 0; c < channels; c++)
+        memcpy(out + (size_t)c * *frames * GOLDEN_MINIMAX_AREA, a + (size_t)c * own * GOLDEN_MINIMAX_AREA,
+               (size_t)own * GOLDEN_MINIMAX_AREA * sizeof *out);
+    golden_minimax_place(model, b, tokens, 1, out, *frames, own);
+    free(a);
+    free(b);
+    return out;
+}
+
+/* Recorded rows [text, sound, pictures, D] in the order in which dit.h has them, what fills the last frame behind. */
+static inline float *golden_minimax_rows(golden_case *c, const char *name, uint32_t rows, uint32_t width) {
+    uint64_t count;
+    float *all = golden_floats(c->m.folder->golden, name, &count),
+          *out = (float *)calloc((size_t)rows * width, sizeof *out);
+    uint32_t video = GOLDEN_MINIMAX_FRAMES * GOLDEN_MINIMAX_PLANE;
+    memcpy(out, all, (size_t)GOLDEN_MINIMAX_TEXT * width * sizeof *out);
+    memcpy(out + (size_t)GOLDEN_MINIMAX_TEXT * width,
+           all + (size_t)(GOLDEN_MINIMAX_TEXT + GOLDEN_MINIMAX_SOUND) * width, (size_t)video * width * sizeof *out);
+    memcpy(out + (size_t)(GOLDEN_MINIMAX_TEXT + video) * width, all + (size_t)GOLDEN_MINIMAX_TEXT * width,
+           (size_t)GOLDEN_MINIMAX_SOUND * width * sizeof *out);
+    free(all);
+    return out;
+}
+
+static inline void golden_minimax_expect(golden_case *c, const char *name, diti_tensor x, uint32_t width) {
+    uint32_t rows = GOLDEN_MINIMAX_TEXT + GOLDEN_MINIMAX_FRAMES * GOLDEN_MINIMAX_PLANE + GOLDEN_MINIMAX_SOUND;
+    golden_expect(&c->m, name, diti_tensor_view(&c->m.graph, x, 0, rows, 0, width),
+                  golden_minimax_rows(c, name, rows, width), GOLDEN_BLOCK);
+}
+
+static inline void golden_minimax_parts(golden_case *c, const diti_transformer *model, uint32_t rows) {
+    diti_graph *graph = &c->m.graph;
+    uint32_t width = model->traits.width, i;
+    char before[96] = "case0.mid.embed", name[96];
+    diti_transformer_begin(model, graph, &c->step);
+    golden_minimax_expect(c, before, diti_transformer_embed(model, graph, &c->step), width);
+    for (i = 0; i < model->traits.layers && !diti_graph_failed(graph); i++) {
+        diti_tensor x = golden_copy(
+            &c->m, golden_give(&c->m, DITI_F32, rows, width, golden_minimax_rows(c, before, rows, width)));
+        diti_format(name, sizeof name, "case0.mid.transformer_blocks.%u", (unsigned)i);
+        golden_minimax_expect(c, name, diti_transformer_block(model, graph, &c->step, i, x), width);
+        diti_format(before, sizeof before, "%s", name);
+    }
+}
+
+/* What samplers get: the other direction, of sound as far as its own schedule goes. */
+static inline float *golden_minimax_out(golden_case *c, const diti_transformer *model, uint32_t frames, float factor) {
+    uint64_t count;
+    float *video = golden_floats(c->m.folder->golden, "case0.out.video", &count),
+          *sound = golden_floats(c->m.folder->golden, "case0.out.sound", &count);
+    uint32_t channels = model->traits.latent_channels, columns = 4 * channels, token, k;
+    float *out = (float *)calloc((size_t)channels * frames * GOLDEN_MINIMAX_AREA, sizeof *out);
+    for (token = 0; token < GOLDEN_MINIMAX_FRAMES * GOLDEN_MINIMAX_PLANE; token++)
+        for (k = 0; k < columns; k++) {
+            uint32_t at = token % GOLDEN_MINIMAX_PLANE, across = GOLDEN_MINIMAX_COLUMNS / 2,
+                     y = at / across * 2 + k / 2 % 2, x = at % across * 2 + k % 2;
+            out[((size_t)k / 4 * frames + token / GOLDEN_MINIMAX_PLANE) * GOLDEN_MINIMAX_AREA +
+                y * GOLDEN_MINIMAX_COLUMNS + x] = -video[(size_t)token * columns + k];
+        }
+    golden_minimax_place(model, sound, GOLDEN_MINIMAX_SOUND, -factor, out, frames, GOLDEN_MINIMAX_FRAMES);
+    free(video);
+    free(sound);
+    return out;
+}
+
+static inline bool golden_run_minimax_case(golden *g, const golden_folder *folder, const diti_transformer *model,
+                                           uint32_t index) {
+    uint32_t channels = model->traits.latent_channels, frames, rows;
+    golden_case c = DITI_ZERO;
+    diti_step_desc *d = &c.step;
+    uint64_t count;
+    float *times, *latent;
+    double sigma;
+    if (index) return false;
+    golden_graph_begin(&c.m, g, folder);
+    times = golden_floats(folder->golden, "case0.times", &count);
+    sigma = 1 - (double)times[0];
+    c.timestep = (float)(1000 * sigma);
+    latent = golden_minimax_planes(g, folder, model, "case0.in.latents", "case0.in.sound", &frames);
+    d->batch = d->steps = d->branches = d->text_batch = 1;
+    d->frames = frames;
+    d->clip_frames = GOLDEN_MINIMAX_PICTURES;
+    d->height = GOLDEN_MINIMAX_ROWS;
+    d->width = GOLDEN_MINIMAX_COLUMNS;
+    d->text_tokens = GOLDEN_MINIMAX_TEXT;
+    d->text = golden_give(&c.m, DITI_F32, GOLDEN_MINIMAX_TEXT, model->traits.text_columns,
+                          golden_floats(folder->golden, "case0.in.text", &count));
+    d->latent = golden_give(&c.m, DITI_F32, channels, frames * GOLDEN_MINIMAX_AREA, latent);
+    d->row = golden_give_u32(&c.m, 0);
+    rows = GOLDEN_MINIMAX_TEXT + frames * GOLDEN_MINIMAX_PLANE;
+    diti_transformer_prepare(model, &c.m.graph, d);
+    diti_graph_segment(&c.m.graph, "step", true);
+    if (!diti_graph_failed(&c.m.graph)) golden_minimax_parts(&c, model, rows);
+    golden_expect(&c.m, "case0.out", diti_transformer_step(model, &c.m.graph, d),
+                  golden_minimax_out(&c, model, frames, (float)((1 - (double)times[1]) / sigma)), GOLDEN_MODEL);
+    golden_case_run(&c, model);
+    free(times);
+    return true;
+}
+
+/* --- the clip --- */
+
+/* Recorded frames, of [frames, 3, h, w] those with the numbers in `list`; pixels [all frames, h, w, 3]. */
+static inline void golden_minimax_pictures(golden *g, const golden_folder *folder, const char *name, const char *list,
+                                           const float *pixels, size_t area, bool clamped, double tolerance) {
+    uint64_t values, numbered;
+    float *reference = golden_floats(folder->golden, name, &values), *at = golden_floats(folder->golden, list, &numbered), *own;
+    uint32_t count = at ? (uint32_t)numbered : 0, i, c;
+    size_t k;
+    if (!golden_require(g,
+                        reference && count && values == count * 3 * area,
+                        "%s and %s are recorded", name, list)) {
+        free(reference);
+        free(at);
+        return;
+    }
+    own = (float *)malloc((size_t)values * sizeof *own);
+    for (i = 0; i < count; i++)
+        for (c = 0; c < 3; c++)
+            for (k = 0; k < area; k++) {
+                float v = pixels[((size_t)at[i] * area + k) * 3 + c];
+                own[(i * 3 + c) * area + k] = clamped ? v < 0 ? 0 : v > 1 ? 1 : v : v;
+            }
+    golden_compare(g, name, own, reference, values, tolerance);
+    free(own);
+    free(at);
+    free(reference);
+}
+
+static inline void golden_minimax_clip(golden_pipe *p, const diti_json *call) {
+    const diti_transformer *model = p->model->transformer;
+    uint32_t frames, channels = model->traits.latent_channels, i;
+    float *from = golden_minimax_planes(p->g, p->folder, model, "t2v.in.latents", "t2v.in.sound", &frames),
+          *reference = golden_minimax_planes(p->g, p->folder, model, "t2v.step2.latents", "t2v.step2.sound", &frames),
+          *pixels;
+    size_t count = (size_t)channels * frames * GOLDEN_MINIMAX_AREA;
+    float *latents = (float *)calloc(count, sizeof *latents);
+    dit_tensor noise = {"noise", DIT_TYPE_F32, 4, {0}, NULL};
+    dit_job_desc desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    dit_job *job = NULL;
+    noise.shape[0] = channels;
+    noise.shape[1] = frames;
+    noise.shape[2] = GOLDEN_MINIMAX_ROWS;
+    noise.shape[3] = GOLDEN_MINIMAX_COLUMNS;
+    noise.data = from;
+    golden_pipe_desc(p, call, &desc, NULL);
+    desc.frame_count = (uint32_t)diti_json_number(call, "num_frames", 1);
+    desc.float_frames = true;
+    desc.inputs = &noise;
+    desc.input_count = 1;
+    for (i = 0; i < 2; i++) { /* again on the same plan */
+        if (!golden_clips_run(p, &desc, &job)) break;
+        golden_require(
+            p->g, dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latents, count * sizeof *latents, 0, &err) == DIT_OK,
+            "latents: %s", err.message);
+        golden_compare(p->g, "t2v.step2.latents", latents, reference, count, golden_clips_tolerance(p));
+        pixels = golden_clips_read(p, job);
+        golden_minimax_pictures(p->g, p->folder, "t2v.out.video01", "t2v.frames", pixels,
+                                (size_t)desc.width * desc.height, true, golden_clips_tolerance(p));
+        free(pixels);
+    }
+    dit_job_destroy(job);
+    free(from);
+    free(reference);
+    free(latents);
+}
+
+/* Noise of pictures is drawn first, then that of sound, token by token. */
+static inline void golden_minimax_noise(golden_pipe *p) {
+    const diti_transformer *model = p->model->transformer;
+    uint32_t channels = model->traits.latent_channels, sound = golden_minimax_frames(model, 22), frames = 7 + sound, c,
+             columns = model->traits.sound_columns, tokens = diti_sound_tokens(&model->traits, 22, 0);
+    size_t count = (size_t)channels * 7 * GOLDEN_MINIMAX_AREA, all = (size_t)channels * frames * GOLDEN_MINIMAX_AREA;
+    float *drawn = (float *)malloc((count + (size_t)tokens * columns) * sizeof *drawn),
+          *planes = (float *)calloc(all, sizeof *planes);
+    dit_job_desc desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    diti_random random;
+    dit_job *job = NULL;
+    diti_random_seed(&random, 7);
+    diti_random_normal(&random, drawn, count);
+    diti_random_normal(&random, drawn + count, (size_t)tokens * columns);
+    for (c = 0; c < channels; c++)
+        memcpy(planes + (size_t)c * frames * GOLDEN_MINIMAX_AREA, drawn + (size_t)c * 7 * GOLDEN_MINIMAX_AREA,
+               7 * GOLDEN_MINIMAX_AREA * sizeof *planes);
+    golden_minimax_place(model, drawn + count, tokens, 1, planes, frames, 7);
+    desc.model = p->model;
+    desc.prompt = "a fox";
+    desc.width = 2 * GOLDEN_MINIMAX_COLUMNS;
+    desc.height = 2 * GOLDEN_MINIMAX_ROWS;
+    desc.frame_count = 22;
+    desc.steps = 1;
+    desc.seed = 7;
+    if (golden_require(p->g, dit_job_create(p->context, &desc, &job, &err) == DIT_OK, "noise: %s", err.message))
+        golden_compare(p->g, "noise by tokens", job->request.noise, planes, all, 1e-6);
+    dit_job_destroy(job);
+    free(drawn);
+    free(planes);
+}
+
+/* What such clips cannot have is refused by name. */
+static inline void golden_minimax_refused(golden_pipe *p) {
+    static const struct {
+        uint32_t frames, width;
+        float guidance, fps;
+        const char *says;
+    } cases[] = {{5, 20, 0, 0, "the nearest is 22"},
+                 {23, 20, 0, 0, "the nearest is 22"},
+                 {22, 20, 4, 0, "MiniMax-H3 takes no guidance"},
+                 {22, 20, 0, 25, "makes 24 frames of each second"},
+                 {22, 22, 0, 0, "multiple"}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        dit_job_desc desc = DITI_ZERO;
+        dit_error err = DITI_ZERO;
+        dit_job *job = NULL;
+        dit_result result;
+        desc.model = p->model;
+        desc.prompt = "a fox";
+        desc.width = cases[i].width;
+        desc.height = 2 * GOLDEN_MINIMAX_ROWS;
+        desc.frame_count = cases[i].frames;
+        desc.guidance.scale = cases[i].guidance;
+        desc.fps = cases[i].fps;
+        desc.steps = 1;
+        result = dit_job_create(p->context, &desc, &job, &err);
+        golden_require(p->g, result < 0 && strstr(err.message, cases[i].says) != NULL, "\"%s\" in: %s", cases[i].says,
+                       err.message);
+        dit_job_destroy(job);
+    }
+}
+
+static inline void golden_minimax_call(golden *g, const golden_folder *folder, const char *name,
+                                       const diti_json *call) {
+    golden_beside source = DITI_ZERO;
+    golden_pipe p = DITI_ZERO;
+    dit_model_desc desc = DITI_ZERO;
+    (void)name;
+    source.parts = golden_minimax_beside;
+    source.count = DITI_COUNT(golden_minimax_beside);
+    source.path = folder->path;
+    desc.source.open = golden_beside_open;
+    desc.source.user = &source;
+    if (golden_pipe_load(&p, g, folder, &desc)) {
+        golden_minimax_clip(&p, call);
+        if (!g->split) golden_minimax_noise(&p);
+        if (!g->split) golden_minimax_refused(&p);
+    }
+    golden_pipe_close(&p);
+}
+
+/* --- tiles of the decoder --- */
+
+/* Recorded frames of out, [frames * area, 3] in -1..1. */
+static inline void golden_minimax_watch(golden_graph *m, const golden_folder *folder, diti_tensor out, uint32_t area) {
+    uint64_t count, values, i, k;
+    float *all = golden_floats(folder->golden, "tiles.out", &values),
+          *at = golden_floats(folder->golden, "tiles.frames", &count);
+    golden_require(m->g, all && at && count * area * 3 == values, "tiles are recorded");
+    for (i = 0; all && at && i < count; i++) {
+        float *reference = (float *)malloc(3 * (size_t)area * sizeof *reference);
+        memcpy(reference, all + i * 3 * area, 3 * (size_t)area * sizeof *reference);
+        reference = golden_transpose(reference, 3, area);
+        for (k = 0; k < 3 * (uint64_t)area; k++) reference[k] = 2 * reference[k] - 1;
+        golden_expect(m, "tiles.out", diti_tensor_view(&m->graph, out, (uint32_t)at[i] * area, area, 0, 3), reference,
+                      GOLDEN_MODEL);
+    }
+    free(all);
+    free(at);
+}
+
+static inline void golden_minimax_tiles(golden *g, const golden_folder *folder) {
+    enum { FRAMES = 12, ROWS = 10, COLUMNS = 20, TILE = 8, PICTURES = 39 };
+    diti_json *json = golden_open_json(&g->env, folder->path, "vae/config.json");
+    diti_checkpoint *weights =
+        golden_open_checkpoint(&g->env, folder->path, "vae/diffusion_pytorch_model.safetensors");
+    const diti_video latent = {FRAMES, ROWS, COLUMNS}, pixels = {PICTURES, 2 * ROWS, 2 * COLUMNS};
+    uint32_t columns, rows, i;
+    uint64_t count;
+    dit_error err = DITI_ZERO;
+    diti_vae *vae = NULL;
+    diti_vae_clip clip;
+    golden_graph m = DITI_ZERO;
+    diti_tensor out;
+    float *table;
+    if (golden_require(g, weights && golden_open_device(g) &&
+                              diti_vae_load(golden_shared.device, &g->env, json, weights, "", NULL, &vae, &err) >= 0,
+                       "the autoencoder %s", err.message)) {
+        golden_graph_begin(&m, g, folder);
+        rows = diti_vae_turns(vae, &latent, TILE, &columns, NULL);
+        table = (float *)malloc(2 * (size_t)rows * columns * sizeof *table);
+        diti_vae_turns(vae, &latent, TILE, &columns, table);
+        diti_vae_clip_begin(&clip, vae, &m.graph, false, &pixels, TILE, 0);
+        for (i = 0; i < 2; i++) {
+            float *half = (float *)malloc((size_t)rows * columns * sizeof *half);
+            memcpy(half, table + i * (size_t)rows * columns, (size_t)rows * columns * sizeof *half);
+            clip.turns[i] = golden_give(&m, DITI_F32, rows, columns, half);
+        }
+        out = golden_give(&m, DITI_F32, vae->traits.latent_channels, FRAMES * ROWS * COLUMNS,
+                          golden_floats(folder->golden, "tiles.in.latents", &count));
+        out = diti_vae_clip_all(&clip, diti_vae_clip_latents(&clip, out));
+        golden_minimax_watch(&m, folder, out, pixels.height * pixels.width);
+        if (golden_require(g, golden_graph_create(&m, &err) == DIT_OK, "tiles are planned %s", err.message))
+            golden_graph_run(&m);
+        golden_graph_end(&m);
+        free(table);
+    }
+    diti_vae_destroy(vae);
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, json);
+}
+
+static inline void golden_run_minimax(golden *g, const golden_folder *folder) {
+    diti_json *json = golden_open_json(&g->env, folder->path, "transformer/config.json");
+    diti_checkpoint *weights =
+        golden_open_checkpoint(&g->env, folder->path, "transformer/diffusion_pytorch_model.safetensors");
+    golden_run_cases(g, folder, json, weights, golden_run_minimax_case);
+    golden_run_original(g, folder, json, weights, golden_run_minimax_case);
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, json);
+    golden_minimax_tiles(g, folder);
+    golden_each_call(g, folder, golden_minimax_call);
+}
+#endif
