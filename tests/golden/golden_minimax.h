@@ -274,6 +274,7 @@ static inline void golden_minimax_refused(golden_pipe *p) {
         desc.height = 2 * GOLDEN_MINIMAX_ROWS;
         desc.frame_count = cases[i].frames;
         desc.guidance.scale = cases[i].guidance;
+        if (cases[i].guidance > 1) desc.negative_prompt = "blurry";
         desc.fps = cases[i].fps;
         desc.steps = 1;
         result = dit_job_create(p->context, &desc, &job, &err);

@@ -22,7 +22,7 @@ typedef struct golden_original {
     const char *folder, *before; /* before: in front of every name */
     const golden_table *tables;
     size_t table_count;
-    const char *swapped; /* the upper half of the rows of what is called so is the lower one; or NULL */
+    const char *swapped; /* the upper half of the rows of what has that in its name is the lower one; or NULL */
     bool weights;        /* norms have weights, which the original calls scales */
 } golden_original;
 
@@ -522,7 +522,7 @@ static inline bytes golden_original_file(golden *g, const diti_checkpoint *from,
         if (joined)
             rows = golden_original_join(g, from, tensor->name, joined, &data);
         else
-            golden_original_add(from, tensor->name, to->swapped && diti_starts_with(tensor->name, to->swapped), &data);
+            golden_original_add(from, tensor->name, to->swapped && strstr(tensor->name, to->swapped), &data);
         for (parts = 1; divided && divided->parts[parts];) parts++;
         size = (data.size - begin) / parts;
         for (k = 0; k < tensor->rank; k++)
