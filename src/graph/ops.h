@@ -151,8 +151,8 @@ typedef struct diti_qkv_desc {
 } diti_qkv_desc;
 DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 /* Rotates the first channels of heads in place, half-split among themselves, for each column of the tables two, and
-   leaves the others. qkv [rows, 3 * heads * head_dim], no view: q, k, v side by side. cosines, sines F32 [3 * rows of an
-   item, columns]: a row for each of q, k and v, where v's are ones and zeros. */
+   leaves the others. qkv [rows, 3 * heads * head_dim], no view: q, k, v side by side. cosines, sines F32 [3 * rows of
+   an item, columns]: a row for each of q, k and v, where v's are ones and zeros. */
 DIT_INTERNAL DITI_UNUSED void diti_turn_heads(diti_graph *graph, diti_tensor qkv, uint32_t heads, uint32_t head_dim,
                                               diti_tensor cosines, diti_tensor sines, const char *name);
 /* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */

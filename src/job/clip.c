@@ -41,8 +41,8 @@ DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames) {
     if (frames > DITI_CLIP_MOST_FRAMES) frames = DITI_CLIP_MOST_FRAMES;
     for (below = frames; below > 1 && !diti_clip_latent_frames(model, below);) below--;
     if (!diti_clip_latent_frames(model, below)) below = 0; /* the shortest clip is longer */
-    for (above = frames; (!below || above < 2 * frames) && above < DITI_CLIP_MOST_FRAMES &&
-                         !diti_clip_latent_frames(model, above);)
+    for (above = frames;
+         (!below || above < 2 * frames) && above < DITI_CLIP_MOST_FRAMES && !diti_clip_latent_frames(model, above);)
         above++;
     return !below ? above : frames - below <= above - frames ? below : above;
 }

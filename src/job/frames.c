@@ -30,7 +30,8 @@ static void diti_clip_turns(diti_share *share, diti_graph *graph, diti_vae_clip 
     uint32_t columns = 0, rows = diti_vae_turns(clip->vae, &clip->latent, clip->tile, &columns, NULL), i;
     for (i = 0; i < 2 && rows; i++) {
         if (!share->program.decode_turns[i])
-            share->program.decode_turns[i] = diti_tensor_input(graph, DITI_F32, rows, columns, "rotations in the decoder");
+            share->program.decode_turns[i] =
+                diti_tensor_input(graph, DITI_F32, rows, columns, "rotations in the decoder");
         clip->turns[i] = share->program.decode_turns[i];
     }
 }

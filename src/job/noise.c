@@ -208,12 +208,12 @@ static void diti_noise_place_tokens(const dit_model *model, diti_noise_source *s
              area = width * request->latent_height, plane = area / (patch * patch), across = width / patch;
     size_t all = diti_request_plane(request), first = all - (size_t)request->shape.sound_frames * area, token, c;
     diti_noise_draw(source, scratch, (size_t)request->shape.sound_tokens * columns);
-    for (c = 0; c < traits->latent_channels; c++)
-        memset(out + c * all + first, 0, (all - first) * sizeof *out);
+    for (c = 0; c < traits->latent_channels; c++) memset(out + c * all + first, 0, (all - first) * sizeof *out);
     for (token = 0; token < request->shape.sound_tokens; token++)
         for (c = 0; c < columns; c++) {
             size_t y = token % plane / across * patch + c / patch % patch, x = token % across * patch + c % patch;
-            out[c / (patch * patch) * all + first + token / plane * area + y * width + x] = scratch[token * columns + c];
+            out[c / (patch * patch) * all + first + token / plane * area + y * width + x] =
+                scratch[token * columns + c];
         }
 }
 

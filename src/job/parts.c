@@ -221,6 +221,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.conv.weight") ||
+               diti_part_has(part->checkpoint, part->prefix, "decoder.register_tokens") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
     case DIT_ROLE_IMAGE_ENCODER: return diti_clip_vision_is(part->checkpoint, part->prefix);
     case DIT_ROLE_TEXT_1:

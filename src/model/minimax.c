@@ -106,16 +106,16 @@ static dit_result diti_minimax_check(const diti_loader *loader, const diti_minim
     if (config->columns == out && config->sound == sound_out && out % 4 == 0 && out <= 1024 && config->sound % 4 == 0 &&
         config->sound <= out && config->inner % config->head_dim == 0 && config->head_dim <= 256 &&
         config->head_dim % 4 == 0 && config->angles && config->angles % 2 == 0 && config->angles <= 64 &&
-        6 * config->angles <= config->head_dim && config->width % 4 == 0 &&
-        config->blocks <= DITI_MINIMAX_MAX_BLOCKS && config->refiners <= DITI_MINIMAX_MAX_REFINERS &&
-        config->curve != 1 && config->curve <= 65536)
+        6 * config->angles <= config->head_dim && config->width % 4 == 0 && config->blocks <= DITI_MINIMAX_MAX_BLOCKS &&
+        config->refiners <= DITI_MINIMAX_MAX_REFINERS && config->curve != 1 && config->curve <= 65536)
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a MiniMax-H3 transformer of %u + %u blocks, heads of %u, of which %u rotate, in a width of %u, "
-                     "that takes %u and %u columns and makes %u and %u, is out of range",
-                     file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
-                     (unsigned)(6 * config->angles), (unsigned)config->width, (unsigned)config->columns,
-                     (unsigned)config->sound, (unsigned)out, (unsigned)sound_out);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a MiniMax-H3 transformer of %u + %u blocks, heads of %u, of which %u rotate, in a width of %u, "
+        "that takes %u and %u columns and makes %u and %u, is out of range",
+        file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+        (unsigned)(6 * config->angles), (unsigned)config->width, (unsigned)config->columns, (unsigned)config->sound,
+        (unsigned)out, (unsigned)sound_out);
 }
 
 static dit_result diti_minimax_read(diti_component *component, diti_loader *loader, const diti_json *json,
@@ -543,8 +543,7 @@ static dit_result diti_minimax_write_factors(const diti_minimax *model, diti_pla
         double sigma = (double)timesteps[i] / 1000, next, factor = 4; /* 4: the slope at the beginning */
         for (k = i + 1; k < step->steps && timesteps[k] >= timesteps[i];) k++;
         next = k < step->steps ? (double)timesteps[k] / 1000 : 0;
-        if (sigma > next)
-            factor = (diti_minimax_sound_sigma(sigma) - diti_minimax_sound_sigma(next)) / (sigma - next);
+        if (sigma > next) factor = (diti_minimax_sound_sigma(sigma) - diti_minimax_sound_sigma(next)) / (sigma - next);
         for (k = 0; k < all; k++) rows[(size_t)i * all + k] = k < columns ? -1 : (float)-factor;
     }
     result = diti_plan_write(plan, state->factors, rows, (size_t)step->steps * all * sizeof *rows, err);
@@ -618,7 +617,8 @@ static diti_tensor diti_minimax_embed(diti_pass *p) {
     patches = diti_patchify(graph, step->latent, &at, step->input_scale);
     for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
         uint32_t from = i % step->batch * p->image, to = i * rows + p->text, sound = to + state->video;
-        if (p->text) diti_copy(graph, state->text, diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
+        if (p->text)
+            diti_copy(graph, state->text, diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
         diti_layer_f32(graph, diti_tensor_view(graph, patches, from, state->video, 0, model->config.columns),
                        &model->patch, DITI_ACTIVATION_NONE, diti_tensor_view(graph, x, to, state->video, 0, width),
                        "patch_embed");
@@ -711,13 +711,13 @@ static void diti_minimax_feed(const diti_pass *p, diti_tensor x, diti_tensor row
             here.text = 0;
             here.image = part.count;
             here.modulation.rows = diti_minimax_modulation(p, rows, kind);
-            diti_sublayer_feed(&here,
-                               diti_tensor_view(p->graph, x, i * part.of + part.first, part.count, 0, p->width),
+            diti_sublayer_feed(&here, diti_tensor_view(p->graph, x, i * part.of + part.first, part.count, 0, p->width),
                                DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, feed);
         }
 }
 
-/* MiniMaxH3TransformerBlock.forward, docs/models.md 3.28 step 3; x F32 [items * (text + image), D] is changed in place. */
+/* MiniMaxH3TransformerBlock.forward, docs/models.md 3.28 step 3; x F32 [items * (text + image), D] is changed in place.
+ */
 static diti_tensor diti_minimax_run_block(diti_pass *p, diti_tensor x) {
     const diti_minimax_block *w = &diti_minimax_of(p->model)->blocks[p->index];
     diti_tensor rows = diti_adaln_get(p->graph, &diti_minimax_state_of(p->step)->adaln, p->index), h;
@@ -761,9 +761,8 @@ static diti_tensor diti_minimax_final(diti_pass *p, diti_tensor x) {
         uint32_t from = i * rows + p->text, to = i * p->image;
         diti_minimax_predict(p, x, DITI_MINIMAX_VIDEO, from, state->video, &model->out,
                              diti_tensor_view(p->graph, out, to, state->video, 0, columns));
-        diti_minimax_predict(
-            p, x, DITI_MINIMAX_SOUND, from + state->video, state->sound, &model->sound_out,
-            diti_tensor_view(p->graph, out, to + state->video, state->sound, 0, model->config.sound));
+        diti_minimax_predict(p, x, DITI_MINIMAX_SOUND, from + state->video, state->sound, &model->sound_out,
+                             diti_tensor_view(p->graph, out, to + state->video, state->sound, 0, model->config.sound));
     }
     return out;
 }
@@ -788,8 +787,8 @@ DIT_INTERNAL const diti_family *diti_minimax_family(void) {
          NULL,
          {"audio_proj_in.weight", "token_refiner.refiner_blocks.0.attn.to_q.weight",
           "transformer_blocks.0.adaln_proj.linear.weight", NULL},
-         {"audio_patch_proj.weight", "token_refiner.blocks.0.attn.qkv_proj.weight",
-          "blocks.0.adaln_proj.linear.weight", NULL},
+         {"audio_patch_proj.weight", "token_refiner.blocks.0.attn.qkv_proj.weight", "blocks.0.adaln_proj.linear.weight",
+          NULL},
          {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_minimax), diti_minimax_read, diti_minimax_load, NULL},
         diti_minimax_names,

@@ -151,11 +151,11 @@ typedef struct diti_model_traits {
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
     float default_fps;       /* frames of a second at which clips are shown */
-    float sound_rate; /* tokens of sound for each second of a clip, which are denoised with it and stand in frames
-                         of the latent behind the clip's (diti_sound_frames); 0: none */
-    uint32_t sound_sides;    /* channels of the sound, which have as many tokens each, one channel after the other; 0: 1 */
-    uint32_t sound_columns;  /* values of a token of sound, the first of a patch, in whose order noise is drawn, token by
-                                token; 0: all, and noise is drawn by sound_channels */
+    float sound_rate;     /* tokens of sound for each second of a clip, which are denoised with it and stand in frames
+                             of the latent behind the clip's (diti_sound_frames); 0: none */
+    uint32_t sound_sides; /* channels of the sound, which have as many tokens each, one channel after the other; 0: 1 */
+    uint32_t sound_columns; /* values of a token of sound, the first of a patch, in whose order noise is drawn, token by
+                               token; 0: all, and noise is drawn by sound_channels */
     uint32_t sound_channels; /* noise of the sound is drawn in so many planes, which share latent_channels */
     bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */

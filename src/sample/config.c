@@ -475,7 +475,8 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
 
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
-    bool matches = class_name && (diti_starts_with(class_name, "FlowMatch") || diti_equal(class_name, "MiniMaxH3Scheduler"));
+    bool matches =
+        class_name && (diti_starts_with(class_name, "FlowMatch") || diti_equal(class_name, "MiniMaxH3Scheduler"));
     if (class_name && diti_equal(class_name, "SCMScheduler")) {
         const char *word = diti_setting_text(settings, "prediction_type", "trigflow");
         out->prediction = DITI_PREDICT_TRIGFLOW;

@@ -8,32 +8,62 @@
    whose pictures fade into each other. */
 
 #define DITI_MINIMAX_VAE_MAX_BLOCKS 128u
-enum {                            /* frames, as all published models have them */
-       DITI_MINIMAX_FACTOR = 4,   /* pictures that a latent frame becomes */
-       DITI_MINIMAX_CLIP = 17,    /* pictures of a chunk that the next one begins behind */
-       DITI_MINIMAX_STRIDE = 5,   /* latent frames of them */
-       DITI_MINIMAX_OVERLAP = 2,  /* latent frames that a chunk has with the next one in common */
-       DITI_MINIMAX_DROPPED = 3,  /* pictures that are made before the first one of a chunk, and of the overlap */
-       DITI_MINIMAX_FADED = 5,    /* pictures of the overlap */
-       DITI_MINIMAX_TILE = 256    /* pixels of a tile's side */
+enum {                           /* frames, as all published models have them */
+       DITI_MINIMAX_FACTOR = 4,  /* pictures that a latent frame becomes */
+       DITI_MINIMAX_CLIP = 17,   /* pictures of a chunk that the next one begins behind */
+       DITI_MINIMAX_STRIDE = 5,  /* latent frames of them */
+       DITI_MINIMAX_OVERLAP = 2, /* latent frames that a chunk has with the next one in common */
+       DITI_MINIMAX_DROPPED = 3, /* pictures that are made before the first one of a chunk, and of the overlap */
+       DITI_MINIMAX_FADED = 5,   /* pictures of the overlap */
+       DITI_MINIMAX_TILE = 256   /* pixels of a tile's side */
 };
 
 typedef struct diti_minimax_vae_block {
-    diti_layer norm1, norm2;     /* [D]: RMS norms */
-    diti_fused_linear qkv;       /* [3D, D] */
-    diti_layer out;              /* [D, D] */
-    diti_layer ff_in, ff_gate;   /* [feed, D] each */
-    diti_layer ff_out;           /* [D, feed] */
-    diti_weight scale1, scale2;  /* F32 [1, D]: what attention and feed-forward count */
+    diti_layer norm1, norm2;    /* [D]: RMS norms */
+    diti_fused_linear qkv;      /* [3D, D] */
+    diti_layer out;             /* [D, D] */
+    diti_layer ff_in, ff_gate;  /* [feed, D] each */
+    diti_layer ff_out;          /* [D, feed] */
+    diti_weight scale1, scale2; /* F32 [1, D]: what attention and feed-forward count */
 } diti_minimax_vae_block;
 struct diti_minimax_vae {
     uint32_t width, heads, head_dim, blocks, feed, registers, turned; /* turned: channels of a head that rotate */
+    bool mixed;                                                       /* queries, keys and values lie head by head */
     float eps, theta;
     diti_layer post_quant, in;   /* [C, C], [D, C] */
     diti_weight register_tokens; /* F32 [registers, D] */
     diti_minimax_vae_block *block;
     diti_layer norm_out, out; /* [D], [3 * 4 * factor^2, D] */
 };
+
+/* The original's names. Its queries, keys and values are one matrix, head by head, and its feed-forward has the half
+   with the activation first. */
+static const char *const diti_minimax_vae_keys[][2] = {
+    {"decoder.proj_in", "decoder.x_embedder"}, {"decoder.proj_out", "decoder.proj_out"},
+    {"decoder.norm_out", "decoder.norm_out"},  {"decoder.register_tokens", "decoder.register_tokens"},
+    {"post_quant_conv", "post_quant_conv"},
+};
+static const char *const diti_minimax_vae_block_keys[][2] = {
+    {"norm1", "norm1"},   {"norm2", "norm2"},         {"attn.to_qkv", "attn.to_qkv"}, {"attn.to_out.0", "attn.to_out"},
+    {"scale1", "scale1"}, {"ff.net.0.proj", "ff.w1"}, {"ff.net.2", "ff.w2"},          {"scale2", "scale2"},
+};
+static const diti_key_table diti_minimax_vae_names[DITI_KEY_TABLES] = {
+    {"decoder.transformer_blocks.", "decoder.transformer_blocks.", diti_minimax_vae_block_keys,
+     DITI_COUNT(diti_minimax_vae_block_keys)},
+    {NULL, NULL, diti_minimax_vae_keys, DITI_COUNT(diti_minimax_vae_keys)},
+};
+
+/* Statistics of the published model's latents, for files without a config.json. */
+/* clang-format off */
+static const float diti_minimax_vae_means[24] = {
+    0.85809034f, -0.96065915f, 1.066164f, -0.50903255f, -0.27275819f, -1.3675414f, -0.2553255f, -0.26907554f,
+    -0.53768408f, -0.046409730f, 0.66573703f, 0.19690128f, -0.5460608f, -0.4035342f, -0.23683025f, 0.25928453f,
+    -0.30133945f, 0.21134199f, -1.1206849f, 0.35819334f, -0.042251438f, 0.260483f, 0.22864093f, 0.70560318f};
+static const float diti_minimax_vae_deviations[24] = {
+    1.2223774f, 1.2767264f, 1.6831775f, 1.7549455f, 1.5636216f, 2.1941435f, 0.96531379f, 1.0569886f,
+    0.84194893f, 0.77299529f, 1.8955938f, 0.94684184f, 0.79968095f, 0.449889f, 0.71973997f, 0.69362932f,
+    2.9610951f, 2.7694199f, 3.0496185f, 2.1088054f, 3.2762263f, 3.1627357f, 2.2816813f, 2.6127844f};
+/* clang-format on */
 
 /* ---- reading ---- */
 
@@ -47,19 +77,24 @@ static dit_result diti_minimax_vae_check(const diti_vae *vae, const diti_loader 
     const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!own->width || !own->blocks || !own->feed || !own->registers || !vae->traits.latent_channels)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an autoencoder of MiniMax-H3 without %s: the file has no decoder, or is the original's "
-                         "own, whose names are not known; use diffusers' vae/",
-                         file, own->registers ? "decoder.proj_in or transformer_blocks" : "decoder.register_tokens");
+                         "%s: an autoencoder of MiniMax-H3 without %s: the file is incomplete, or has no decoder", file,
+                         own->registers ? "decoder.proj_in or transformer_blocks" : "decoder.register_tokens");
     if (vae->traits.latent_channels <= DITI_VAE_MAX_CHANNELS && vae->traits.factor && vae->traits.factor <= 64 &&
         own->head_dim <= 256 && own->width % own->head_dim == 0 && own->turned && own->turned % 12 == 0 &&
         own->turned <= own->head_dim && own->head_dim % 4 == 0 && own->blocks <= DITI_MINIMAX_VAE_MAX_BLOCKS &&
         own->registers <= 64)
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: an autoencoder of MiniMax-H3 of %u blocks, heads of %u, of which %u rotate, in a width of %u, "
-                     "and %u channels of latents is out of range",
-                     file, (unsigned)own->blocks, (unsigned)own->head_dim, (unsigned)own->turned, (unsigned)own->width,
-                     (unsigned)vae->traits.latent_channels);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: an autoencoder of MiniMax-H3 of %u blocks, heads of %u, of which %u rotate, in a width of %u, "
+        "and %u channels of latents is out of range",
+        file, (unsigned)own->blocks, (unsigned)own->head_dim, (unsigned)own->turned, (unsigned)own->width,
+        (unsigned)vae->traits.latent_channels);
+}
+
+static uint64_t diti_minimax_vae_elements(diti_loader *loader, const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_find(loader, name);
+    return tensor ? diti_stored_tensor_elements(tensor) : 0;
 }
 
 static dit_result diti_minimax_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
@@ -69,11 +104,17 @@ static dit_result diti_minimax_vae_read(diti_vae *vae, diti_loader *loader, cons
         (struct diti_minimax_vae *)diti_component_array(&vae->base, loader, 1, sizeof *vae->minimax);
     vae->minimax = own;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    own->mixed = diti_loader_find(loader, "decoder.transformer_blocks.0.attn.to_qkv.weight") != NULL;
+    if (own->mixed) {
+        loader->user = (void *)(uintptr_t)diti_minimax_vae_names;
+        loader->rename = diti_rename_by_tables;
+    }
     own->width = diti_loader_dimension(loader, "decoder.proj_in.weight", 0);
     own->feed = diti_loader_dimension(loader, "decoder.transformer_blocks.0.ff.net.2.weight", 1);
-    own->registers = diti_loader_dimension(loader, "decoder.register_tokens", 1);
-    own->blocks = diti_loader_layers(loader, &settings, "decoder_num_layers", "decoder.transformer_blocks.",
-                                     ".attn.to_q.weight");
+    own->registers =
+        (uint32_t)(diti_minimax_vae_elements(loader, "decoder.register_tokens") / (own->width + !own->width));
+    own->blocks =
+        diti_loader_layers(loader, &settings, "decoder_num_layers", "decoder.transformer_blocks.", ".norm1.weight");
     own->head_dim = diti_setting_size(&settings, "decoder_attention_head_dim", 64, 1024);
     own->heads = own->width / own->head_dim;
     own->turned = (uint32_t)(own->head_dim * diti_setting_number(&settings, "decoder_rope_dim_ratio", 0.75, 0, 1));
@@ -99,10 +140,17 @@ static void diti_minimax_vae_load_block(diti_loader *loader, const struct diti_m
     diti_loader_scope(loader, "decoder.transformer_blocks.%u.", (unsigned)index);
     diti_load_vector(loader, &block->norm1.weight, 1, width, "norm1.weight");
     diti_load_vector(loader, &block->norm2.weight, 1, width, "norm2.weight");
-    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
+    if (own->mixed) {
+        block->qkv.count = 1;
+        diti_load_layer(loader, &block->qkv.layers[0], 3 * width, width, 1, "attn.to_qkv");
+    } else {
+        diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
+    }
     diti_load_layer(loader, &block->out, width, width, 1, "attn.to_out.0");
-    diti_load_layer_rows(loader, &block->ff_in, 0, feed, 2 * feed, width, "ff.net.0.proj");
-    diti_load_layer_rows(loader, &block->ff_gate, feed, feed, 2 * feed, width, "ff.net.0.proj");
+    diti_load_layer_rows(loader, own->mixed ? &block->ff_gate : &block->ff_in, 0, feed, 2 * feed, width,
+                         "ff.net.0.proj");
+    diti_load_layer_rows(loader, own->mixed ? &block->ff_in : &block->ff_gate, feed, feed, 2 * feed, width,
+                         "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, feed, 1, "ff.net.2");
     diti_load_vector(loader, &block->scale1, 1, width, "scale1");
     diti_load_vector(loader, &block->scale2, 1, width, "scale2");
@@ -112,8 +160,7 @@ static void diti_minimax_vae_load_block(diti_loader *loader, const struct diti_m
 static void diti_minimax_vae_load(diti_vae *vae, diti_loader *loader) {
     struct diti_minimax_vae *own = vae->minimax;
     uint32_t i, channels = vae->traits.latent_channels, factor = vae->traits.factor;
-    own->block =
-        (diti_minimax_vae_block *)diti_component_array(&vae->base, loader, own->blocks, sizeof *own->block);
+    own->block = (diti_minimax_vae_block *)diti_component_array(&vae->base, loader, own->blocks, sizeof *own->block);
     if (!own->block) return;
     diti_load_layer(loader, &own->post_quant, channels, channels, 1, "post_quant_conv");
     diti_load_layer(loader, &own->in, own->width, channels, 1, "decoder.proj_in");
@@ -129,10 +176,10 @@ static dit_result diti_minimax_vae_finish(diti_vae *vae, const diti_json *config
     float means[DITI_VAE_MAX_CHANNELS] = {0}, deviations[DITI_VAE_MAX_CHANNELS];
     uint32_t i;
     for (i = 0; i < traits->latent_channels; i++) deviations[i] = 1;
-    if (!diti_json_get(config, "latents_mean") || !diti_json_get(config, "latents_std"))
-        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "latents_mean",
-                             "it and latents_std are needed; a file of an autoencoder of MiniMax-H3 wants the "
-                             "config.json beside it");
+    if (traits->latent_channels == DITI_COUNT(diti_minimax_vae_means)) {
+        memcpy(means, diti_minimax_vae_means, sizeof diti_minimax_vae_means);
+        memcpy(deviations, diti_minimax_vae_deviations, sizeof diti_minimax_vae_deviations);
+    }
     diti_video_read_list(&settings, "latents_mean", traits->latent_channels, means);
     diti_video_read_list(&settings, "latents_std", traits->latent_channels, deviations);
     for (i = 0; i < traits->latent_channels; i++) {
@@ -194,7 +241,8 @@ static uint32_t diti_minimax_vae_turns(const diti_vae *vae, const diti_video *ti
 
 /* ---- computing ---- */
 
-static diti_tensor diti_minimax_vae_norm(diti_graph *graph, diti_tensor x, const diti_layer *norm, bool rms, float eps) {
+static diti_tensor diti_minimax_vae_norm(diti_graph *graph, diti_tensor x, const diti_layer *norm, bool rms,
+                                         float eps) {
     diti_norm_desc desc = DITI_ZERO;
     desc.rms = rms;
     desc.eps = eps;
@@ -215,6 +263,20 @@ static void diti_minimax_vae_add(diti_graph *graph, diti_tensor x, diti_tensor h
     diti_linear(graph, h, &layer->weight, &desc);
 }
 
+/* [rows, 3 * D] with queries, keys and values side by side of h, which has them head by head. */
+static diti_tensor diti_minimax_vae_part(const struct diti_minimax_vae *own, diti_graph *graph, diti_tensor h) {
+    uint32_t tokens = diti_tensor_rows(graph, h), rows = tokens * own->heads, i;
+    diti_tensor out = diti_tensor_new(graph, graph->activation, tokens, 3 * own->width, "vae_qkv");
+    h = diti_tensor_reshape(graph, h, rows, 3 * own->head_dim);
+    for (i = 0; i < 3 && !diti_graph_failed(graph); i++) {
+        diti_tensor one = diti_tensor_new(graph, graph->activation, rows, own->head_dim, "vae_heads");
+        diti_copy(graph, diti_tensor_view(graph, h, 0, rows, i * own->head_dim, own->head_dim), one, "vae_heads");
+        diti_copy(graph, diti_tensor_reshape(graph, one, tokens, own->width),
+                  diti_tensor_view(graph, out, 0, tokens, i * own->width, own->width), "vae_qkv");
+    }
+    return out;
+}
+
 static diti_tensor diti_minimax_vae_attend(const diti_vae_clip *clip, diti_tensor h,
                                            const diti_minimax_vae_block *block) {
     const struct diti_minimax_vae *own = clip->vae->minimax;
@@ -225,6 +287,7 @@ static diti_tensor diti_minimax_vae_attend(const diti_vae_clip *clip, diti_tenso
     diti_attention_desc desc = DITI_ZERO;
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &block->qkv, &fused);
+    if (own->mixed) h = diti_minimax_vae_part(own, graph, h);
     norm.heads = 2 * own->heads;
     norm.head_dim = own->head_dim;
     norm.norm = DITI_QKV_RMS;
@@ -307,7 +370,8 @@ static diti_tensor diti_minimax_vae_whole(diti_vae_clip *clip, diti_video *size,
         diti_minimax_vae_run_block(clip, all, &own->block[i]);
     }
     diti_graph_scope(graph, NULL, 0);
-    x = diti_minimax_vae_norm(graph, diti_tensor_view(graph, all, 0, tokens, 0, width), &own->norm_out, false, own->eps);
+    x = diti_minimax_vae_norm(graph, diti_tensor_view(graph, all, 0, tokens, 0, width), &own->norm_out, false,
+                              own->eps);
     x = diti_minimax_vae_linear(graph, x, &own->out, 0, "vae_proj_out");
     diti_minimax_vae_color(graph, x, DITI_MINIMAX_FACTOR * factor * factor);
     block.clip = *size;

@@ -100,7 +100,7 @@ typedef struct diti_vae_clip {
        other. */
     diti_tensor timestep;
     diti_tensor turns[2]; /* cosines and sines for a decoder that is a transformer (diti_vae_turns) */
-    uint32_t noise_next; /* values of noise that were read */
+    uint32_t noise_next;  /* values of noise that were read */
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
@@ -148,8 +148,8 @@ DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_c
 DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index);
 #define DITI_VAE_TIMESTEP 256u
 DIT_INTERNAL void diti_vae_clip_timestep(const diti_vae *vae, float timestep, float *out);
-/* Cosines, then sines, by which a decoder rotates the tokens of a tile of a latent of that size, [rows, columns] each; the
-   number of rows, 0: it rotates none. tile: see diti_vae_clip. table NULL: the sizes alone are wanted. */
+/* Cosines, then sines, by which a decoder rotates the tokens of a tile of a latent of that size, [rows, columns] each;
+   the number of rows, 0: it rotates none. tile: see diti_vae_clip. table NULL: the sizes alone are wanted. */
 DIT_INTERNAL uint32_t diti_vae_turns(const diti_vae *vae, const diti_video *latent, uint32_t tile, uint32_t *columns,
                                      float *table);
 /* All chunks, one after the other in the current segment. */

@@ -303,8 +303,9 @@ typedef struct diti_video_axis {
     uint32_t count, side, first[DITI_VIDEO_MAX_TILES], overlap[DITI_VIDEO_MAX_TILES];
 } diti_video_axis;
 
-/* Tiles overlap by a quarter, and the last one has what is left; or all are as large, as few as overlap by that at least,
-   and what they have too much is spread over the overlaps, from the first one on. false: there would be too many. */
+/* Tiles overlap by a quarter, and the last one has what is left; or all are as large, as few as overlap by that at
+   least, and what they have too much is spread over the overlaps, from the first one on. false: there would be too
+   many. */
 static bool diti_video_lay(diti_video_axis *axis, uint32_t length, uint32_t side, bool spreads) {
     uint32_t overlap = side / 4, step = side - overlap, i, spare;
     if (!step || length / step >= DITI_VIDEO_MAX_TILES) return false;

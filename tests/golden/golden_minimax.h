@@ -3,6 +3,7 @@
 #ifndef GOLDEN_MINIMAX_H
 #define GOLDEN_MINIMAX_H
 #include "golden_clips.h"
+#include "golden_originals.h"
 
 /* The recorded calls: patches of 2 x 2 of a latent of 6 x 10; case0 has 2 frames of it, the clip 7. */
 enum {
@@ -28,8 +29,8 @@ static inline uint32_t golden_minimax_frames(const diti_transformer *model, uint
 }
 
 /* Values of sound's tokens in planes [C, frames, h, w]: in the first columns (c, dy, dx) of patches. */
-static inline void golden_minimax_place(const diti_transformer *model, const float *sound, uint32_t tokens, float factor,
-                                        float *planes, uint32_t frames, uint32_t first) {
+static inline void golden_minimax_place(const diti_transformer *model, const float *sound, uint32_t tokens,
+                                        float factor, float *planes, uint32_t frames, uint32_t first) {
     uint32_t columns = model->traits.sound_columns, across = GOLDEN_MINIMAX_COLUMNS / 2, token, c;
     for (token = 0; token < tokens; token++)
         for (c = 0; c < columns; c++) {
@@ -87,8 +88,8 @@ static inline void golden_minimax_parts(golden_case *c, const diti_transformer *
     diti_transformer_begin(model, graph, &c->step);
     golden_minimax_expect(c, before, diti_transformer_embed(model, graph, &c->step), width);
     for (i = 0; i < model->traits.layers && !diti_graph_failed(graph); i++) {
-        diti_tensor x = golden_copy(
-            &c->m, golden_give(&c->m, DITI_F32, rows, width, golden_minimax_rows(c, before, rows, width)));
+        diti_tensor x =
+            golden_copy(&c->m, golden_give(&c->m, DITI_F32, rows, width, golden_minimax_rows(c, before, rows, width)));
         diti_format(name, sizeof name, "case0.mid.transformer_blocks.%u", (unsigned)i);
         golden_minimax_expect(c, name, diti_transformer_block(model, graph, &c->step, i, x), width);
         diti_format(before, sizeof before, "%s", name);
@@ -156,12 +157,11 @@ static inline bool golden_run_minimax_case(golden *g, const golden_folder *folde
 static inline void golden_minimax_pictures(golden *g, const golden_folder *folder, const char *name, const char *list,
                                            const float *pixels, size_t area, bool clamped, double tolerance) {
     uint64_t values, numbered;
-    float *reference = golden_floats(folder->golden, name, &values), *at = golden_floats(folder->golden, list, &numbered), *own;
+    float *reference = golden_floats(folder->golden, name, &values),
+          *at = golden_floats(folder->golden, list, &numbered), *own;
     uint32_t count = at ? (uint32_t)numbered : 0, i, c;
     size_t k;
-    if (!golden_require(g,
-                        reference && count && values == count * 3 * area,
-                        "%s and %s are recorded", name, list)) {
+    if (!golden_require(g, reference && count && values == count * 3 * area, "%s and %s are recorded", name, list)) {
         free(reference);
         free(at);
         return;
@@ -323,11 +323,71 @@ static inline void golden_minimax_watch(golden_graph *m, const golden_folder *fo
     free(at);
 }
 
-static inline void golden_minimax_tiles(golden *g, const golden_folder *folder) {
+/* Rows of q, k and v, [width, columns] each, head by head. */
+static inline float *golden_minimax_mix(float *const parts[3], uint32_t width, uint32_t columns, uint32_t head) {
+    float *out = (float *)malloc(3 * (size_t)width * columns * sizeof *out);
+    uint32_t row, k;
+    for (k = 0; k < 3; k++)
+        for (row = 0; row < width; row++)
+            memcpy(out + ((size_t)(row / head * 3 + k) * head + row % head) * columns, parts[k] + (size_t)row * columns,
+                   columns * sizeof *out);
+    return out;
+}
+
+/* The decoder as the original code base writes it; freed with bytes_free. */
+static inline bytes golden_minimax_original(const diti_checkpoint *from, uint32_t head) {
+    static const char *const names[][2] = {{"decoder.proj_in", "decoder.x_embedder"},
+                                           {"attn.to_q", "attn.to_qkv"},
+                                           {"attn.to_out.0", "attn.to_out"},
+                                           {"ff.net.0.proj", "ff.w1"},
+                                           {"ff.net.2", "ff.w2"}};
+    static char header[32768];
+    bytes data = {0}, out;
+    uint32_t i, k;
+    strcpy(header, "{");
+    for (i = 0; i < diti_checkpoint_count(from); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(from, i);
+        uint64_t begin = data.size, count, rows = tensor->shape[0];
+        float *values = golden_floats(from, tensor->name, &count), *parts[3] = {values, NULL, NULL}, *mixed;
+        char name[256], shape[128] = "";
+        diti_format(name, sizeof name, "%s", tensor->name);
+        for (k = 0; k < DITI_COUNT(names); k++) golden_replace(name, sizeof name, names[k][0], names[k][1]);
+        if (strstr(name, "attn.to_qkv")) {
+            for (k = 1; k < 3; k++) {
+                char other[256];
+                diti_format(other, sizeof other, "%s", tensor->name);
+                *(strstr(other, "to_q.") + 3) = "qkv"[k];
+                parts[k] = golden_floats(from, other, &count);
+            }
+            mixed = golden_minimax_mix(parts, (uint32_t)rows, (uint32_t)(count / rows), head);
+            bytes_add(&data, mixed, 3 * (size_t)count * sizeof *mixed);
+            rows *= 3;
+            free(mixed);
+        } else if (strstr(name, "ff.w1")) {
+            bytes_add(&data, values + count / 2, (size_t)count / 2 * sizeof *values);
+            bytes_add(&data, values, (size_t)count / 2 * sizeof *values);
+        } else if (!strstr(name, "attn.to_k") && !strstr(name, "attn.to_v")) {
+            bytes_add(&data, values, (size_t)count * sizeof *values);
+        }
+        for (k = 0; k < 3; k++) free(parts[k]);
+        if (data.size == begin) continue;
+        for (k = 0; k < tensor->rank; k++)
+            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%llu", k ? "," : "",
+                     (unsigned long long)(k ? tensor->shape[k] : rows));
+        snprintf(header + strlen(header), sizeof header - strlen(header),
+                 "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", begin ? "," : "", name,
+                 shape, (unsigned long long)begin, (unsigned long long)data.size);
+    }
+    strcat(header, "}");
+    out = safetensors_bytes(header, 0);
+    bytes_add(&out, data.data, data.size);
+    bytes_free(&data);
+    return out;
+}
+
+static inline void golden_minimax_tiles(golden *g, const golden_folder *folder, const diti_json *json,
+                                        const diti_checkpoint *weights) {
     enum { FRAMES = 12, ROWS = 10, COLUMNS = 20, TILE = 8, PICTURES = 39 };
-    diti_json *json = golden_open_json(&g->env, folder->path, "vae/config.json");
-    diti_checkpoint *weights =
-        golden_open_checkpoint(&g->env, folder->path, "vae/diffusion_pytorch_model.safetensors");
     const diti_video latent = {FRAMES, ROWS, COLUMNS}, pixels = {PICTURES, 2 * ROWS, 2 * COLUMNS};
     uint32_t columns, rows, i;
     uint64_t count;
@@ -337,8 +397,9 @@ static inline void golden_minimax_tiles(golden *g, const golden_folder *folder) 
     golden_graph m = DITI_ZERO;
     diti_tensor out;
     float *table;
-    if (golden_require(g, weights && golden_open_device(g) &&
-                              diti_vae_load(golden_shared.device, &g->env, json, weights, "", NULL, &vae, &err) >= 0,
+    if (golden_require(g,
+                       weights && golden_open_device(g) &&
+                           diti_vae_load(golden_shared.device, &g->env, json, weights, "", NULL, &vae, &err) >= 0,
                        "the autoencoder %s", err.message)) {
         golden_graph_begin(&m, g, folder);
         rows = diti_vae_turns(vae, &latent, TILE, &columns, NULL);
@@ -360,6 +421,26 @@ static inline void golden_minimax_tiles(golden *g, const golden_folder *folder) 
         free(table);
     }
     diti_vae_destroy(vae);
+}
+
+/* By diffusers' names, and by the original's. */
+static inline void golden_minimax_decoders(golden *g, const golden_folder *folder) {
+    diti_json *json = golden_open_json(&g->env, folder->path, "vae/config.json");
+    diti_checkpoint *weights = golden_open_checkpoint(&g->env, folder->path, "vae/diffusion_pytorch_model.safetensors"),
+                    *open = NULL;
+    dit_error err = DITI_ZERO;
+    dit_source source;
+    bytes file;
+    golden_minimax_tiles(g, folder, json, weights);
+    if (weights) {
+        file = golden_minimax_original(weights, (uint32_t)diti_json_number(json, "decoder_attention_head_dim", 64));
+        source = memory_source(&file);
+        if (golden_require(g, diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK, "original names %s",
+                           err.message))
+            golden_minimax_tiles(g, folder, json, open);
+        diti_checkpoint_close(open);
+        bytes_free(&file);
+    }
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, json);
 }
@@ -372,7 +453,7 @@ static inline void golden_run_minimax(golden *g, const golden_folder *folder) {
     golden_run_original(g, folder, json, weights, golden_run_minimax_case);
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, json);
-    golden_minimax_tiles(g, folder);
+    golden_minimax_decoders(g, folder);
     golden_each_call(g, folder, golden_minimax_call);
 }
 #endif

@@ -30,6 +30,7 @@
 #define DIT_NO_ERNIE
 #define DIT_NO_IDEOGRAM4
 #define DIT_NO_KANDINSKY
+#define DIT_NO_MINIMAX
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -137,6 +138,7 @@ int main(void) {
     check_model("tests/fixtures/pipe_ernie", "DIT_NO_ERNIE");
     check_model("tests/fixtures/pipe_ideogram4/transformer", "DIT_NO_IDEOGRAM4");
     check_model("tests/fixtures/pipe_kandinsky", "DIT_NO_KANDINSKY");
+    check_model("tests/fixtures/pipe_minimax_h3/transformer", "DIT_NO_MINIMAX");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

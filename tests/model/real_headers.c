@@ -62,6 +62,7 @@ static const architecture architectures[] = {
     {"LTX-Video 13B", published_ltx_13b, 13042.6, "ltx", "13b"},
     {"LTX-2", published_ltx2, 18876.2, "ltx2", "2"},
     {"LTX-2.3", published_ltx23, 18988.8, "ltx2", "2.3"},
+    {"MiniMax-H3", published_minimax, 33123.0, "minimax", "h3"},
     {"HunyuanVideo", published_hunyuanvideo, 12821.0, "hunyuanvideo", "1.0"},
     {"HunyuanVideo 1.5", published_hunyuanvideo15, 8326.6, "hunyuanvideo15", "1.5"},
     {"HunyuanVideo 1.5, step-distilled", published_hunyuanvideo15_flow, 8331.3, "hunyuanvideo15", "i2v-480p"},
@@ -156,6 +157,7 @@ static void test_autoencoders(void) {
         {"LTX-Video 0.9.0", published_ltx_2b, {vae_ltx, vae_ltx_encoder}, 419.2},
         {"LTX-2's decoder", published_ltx2, {vae_ltx2, NULL}, 528.4},
         {"LTX-2.3's decoder", published_ltx23, {vae_ltx23, NULL}, 407.2},
+        {"MiniMax-H3's decoder", published_minimax, {vae_minimax, NULL}, 2423.5},
         {"Open-Sora-Plan 1.1's decoder", published_lattet2v, {vae_open_sora_plan, NULL}, 149.5},
         {"Open-Sora 1.2's decoders", published_stdit_3, {vae_open_sora, NULL}, 165.3 + 83.7}};
     size_t i, k;

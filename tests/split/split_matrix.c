@@ -289,6 +289,12 @@ static const row table[] = {
     {"ltx from a picture", "pipefusion2", "2", 3, 2, 1, "no whole frames", NULL, STALE},
     {"ltx from a picture", "ulysses4", "4", 3, 2, 1, "fewer than devices", NULL, EXACT},
     UNDIVIDED("ltx2 clip", 3, 2),
+    {"minimax clip", "tensor2", "2", 10, 6, 1, NULL, NULL, EXACT},
+    {"minimax clip", "tensor2", "2", 10, 6, 2, NULL, NULL, EXACT},
+    {"minimax clip", "layers2", "2", 10, 6, 1, NULL, NULL, EXACT},
+    {"minimax clip", "ulysses2", "2", 10, 6, 1, "all rows of a picture", NULL, EXACT},
+    {"minimax clip", "ring2", "2", 10, 6, 1, "all rows of a picture", NULL, EXACT},
+    {"minimax clip", "pipefusion2", "2", 10, 6, 1, "all rows of a picture", NULL, STALE},
     {"ltx2 mirrored", "layers2", "2", 3, 2, 1, NULL, NULL, EXACT},
     {"ltx2 from a picture", "cfg2", "2", 3, 2, 1, NULL, NULL, EXACT},
     {"ltx2 from a picture", "layers2", "2", 3, 2, 1, NULL, NULL, EXACT},
@@ -815,8 +821,8 @@ static uint64_t begun_form(const row *r, uint32_t devices) {
 /* The closed forms count FLUX's feed-forward, texts of one length, and no net that is a part of the model. */
 static bool has_forms(void) {
     static const char *const without[] = {
-        "zimage", "flux2", "qwenimage", "qwenimage21", "sana",      "lumina2",        "krea2", "chroma",
-        "flux3",  "ernie", "longcat",   "ovis",        "ideogram4", "hunyuanvideo15", "ltx2",  "kandinsky"};
+        "zimage", "flux2",   "qwenimage", "qwenimage21", "sana",           "lumina2", "krea2",     "chroma", "flux3",
+        "ernie",  "longcat", "ovis",      "ideogram4",   "hunyuanvideo15", "ltx2",    "kandinsky", "minimax"};
     size_t i;
     for (i = 0; i < DITI_COUNT(without); i++)
         if (diti_equal(at.model->transformer->traits.family, without[i])) return false;

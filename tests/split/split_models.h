@@ -69,6 +69,7 @@ static const fixture fixtures[] = {
     {"ltx2 mirrored", "tests/fixtures/pipe_ltx2_0", 0, 9, false, false, false},
     {"ltx2 from a picture", "tests/fixtures/pipe_ltx2", 0, 9, true, false, false},
     {"hunyuanvideo clip", "tests/fixtures/hunyuanvideo", 16, 5, false, false, false},
+    {"minimax clip", "tests/fixtures/pipe_minimax_h3", 0, 22, false, true, false},
     {"kandinsky clip", "tests/fixtures/pipe_kandinsky_t2v/transformer", 16, 5, false, false, false},
     {"hunyuanvideo 1.5 clip", "tests/fixtures/pipe_hunyuanvideo15/transformer", 4, 5, false, false, false},
     {"hunyuanvideo 1.5 unguided", "tests/fixtures/pipe_hunyuanvideo15/transformer", 4, 5, false, true, false},

@@ -1186,6 +1186,47 @@ static inline void real_ltx2(real_file *file, bool newer, uint64_t unit, uint32_
 #undef NAME
 }
 
+/* MiniMax-H3. time_width 0: a pruned file, whose table of so many rows stands for the layers of the timestep. */
+static inline void real_minimax_block(real_file *file, const char *list, const char *original, uint64_t width,
+                                      uint64_t inner, uint64_t feed, uint64_t head, uint64_t time, uint32_t i) {
+    char names[2][112];
+#define NAME(WHICH, REST)                                                                                              \
+    (diti_format(names[WHICH], sizeof names[WHICH], "%s.%%u.%s", WHICH ? original : list, REST), names[WHICH])
+    if (time) real_layer(file, 18 * width, time, NAME(0, "adaln_proj.linear"), NAME(1, "adaln_proj.linear"), i);
+    real_norm(file, width, false, NAME(0, "norm1"), NAME(1, "norm1"), i);
+    real_norm(file, width, false, NAME(0, "norm2"), NAME(1, "norm2"), i);
+    real_joined_bare(file, "qkv", inner, width, NAME(0, "attn.to_%c"), NAME(1, "attn.qkv_proj"), i);
+    real_norm(file, head, false, NAME(0, "attn.norm_q"), NAME(1, "attn.q_norm"), i);
+    real_norm(file, head, false, NAME(0, "attn.norm_k"), NAME(1, "attn.k_norm"), i);
+    real_matrix(file, width, inner, NAME(0, "attn.to_out.0"), NAME(1, "attn.out_proj"), i);
+    real_matrix(file, 2 * feed, width, NAME(0, "ff.net.0.proj"), NAME(1, "mlp.fc1"), i);
+    real_matrix(file, width, feed, NAME(0, "ff.net.2"), NAME(1, "mlp.fc2"), i);
+#undef NAME
+}
+static inline void real_minimax(real_file *file, uint64_t width, uint64_t inner, uint64_t feed, uint64_t head,
+                                uint64_t time_width, uint64_t time, uint64_t text, uint32_t blocks) {
+    uint32_t i;
+    real_layer(file, width, 96, "proj_in", "video_patch_proj", 0);
+    real_layer(file, width, 32, "audio_proj_in", "audio_patch_proj", 0);
+    real_layer(file, width, text, "context_embedder", "condition_proj", 0);
+    if (time_width) {
+        real_layer(file, time_width, 256, "time_embedder.linear_1", "time_embedder.proj_in", 0);
+        real_layer(file, time, time_width, "time_embedder.linear_2", "time_embedder.proj_out", 0);
+    } else {
+        real_table(file, 1001, time, "adaln_t_table", "adaln_t_table", 0);
+    }
+    for (i = 0; i < 2; i++)
+        real_minimax_block(file, "token_refiner.refiner_blocks", "token_refiner.blocks", width, inner, feed, head, 0,
+                           i);
+    real_norm(file, width, false, "token_refiner.final_norm", "token_refiner.final_norm", 0);
+    for (i = 0; i < blocks; i++)
+        real_minimax_block(file, "transformer_blocks", "blocks", width, inner, feed, head, time, i);
+    real_norm(file, width, false, "norm_out.norm", "final_layer.norm", 0);
+    real_layer(file, 2 * width, time, "norm_out.linear", "final_layer.adaln_proj.linear", 0);
+    real_layer(file, 96, width, "proj_out", "final_layer.video_out", 0);
+    real_layer(file, 32, width, "audio_proj_out", "final_layer.audio_out", 0);
+}
+
 static inline void real_hunyuanvideo_double(real_file *file, uint64_t width, uint32_t i) {
     static const char *const names[2][2][6] = {
         {{"norm1.linear", "attn.to_%c", "attn.norm_%c", "attn.to_out.0", "ff"},
@@ -1763,6 +1804,9 @@ static inline void published_cogvideox_5b(real_file *file) { real_cogvideox(file
 static inline void published_cogvideox15(real_file *file) { real_cogvideox(file, 3072, 42, 2, 16); }
 static inline void published_ltx_2b(real_file *file) { real_ltx(file, 2048, 28); }
 static inline void published_ltx_13b(real_file *file) { real_ltx(file, 4096, 48); }
+static inline void published_minimax(real_file *file) {
+    real_minimax(file, 5376, 7168, 14336, 128, 5376, 2688, 5120, 50);
+}
 static inline void published_ltx2(real_file *file) { real_ltx2(file, false, 128, 48); }
 static inline void published_ltx23(real_file *file) { real_ltx2(file, true, 128, 48); }
 static inline void published_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 3072, 20, 40); }

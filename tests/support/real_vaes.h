@@ -325,6 +325,33 @@ static inline void vae_ltx23(real_file *file) {
     vae_ltx2_of(file, 5, channels, counts, rows);
 }
 
+/* MiniMax-H3's decoder, by diffusers' names. */
+static inline void vae_minimax(real_file *file) {
+    static const char *const qkv[] = {"to_q", "to_k", "to_v", "to_out.0"};
+    const uint64_t width = 2048, registers[3] = {1, 4, width};
+    char name[112];
+    uint32_t i, k;
+    real_convolution(file, 24, 24, 1, "post_quant_conv");
+    real_layer(file, width, 24, "decoder.proj_in", "decoder.proj_in", 0);
+    real_tensor_of(file, registers, 3, 0, 1, "decoder.register_tokens", "decoder.register_tokens", 0, "");
+    for (i = 0; i < 36; i++) {
+#define NAME(REST) (diti_format(name, sizeof name, "decoder.transformer_blocks.%u.%s", i, REST), name)
+        real_norm(file, width, false, NAME("norm1"), name, 0);
+        real_norm(file, width, false, NAME("norm2"), name, 0);
+        for (k = 0; k < 4; k++) {
+            diti_format(name, sizeof name, "decoder.transformer_blocks.%u.attn.%s", i, qkv[k]);
+            real_layer(file, width, width, name, name, 0);
+        }
+        real_layer(file, 8 * width, width, NAME("ff.net.0.proj"), name, 0);
+        real_layer(file, width, 4 * width, NAME("ff.net.2"), name, 0);
+        real_vector(file, width, 1, NAME("scale1"), name, 0, "");
+        real_vector(file, width, 1, NAME("scale2"), name, 0, "");
+#undef NAME
+    }
+    real_norm(file, width, true, "decoder.norm_out", "decoder.norm_out", 0);
+    real_layer(file, 3072, width, "decoder.proj_out", "decoder.proj_out", 0);
+}
+
 /* Open-Sora-Plan 1.1 (docs/models.md 4.7). */
 static inline void plan_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
     norm_of(file, in, block, ".norm1");
