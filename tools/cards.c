@@ -80,6 +80,11 @@ static void connectors23(real_file *file) {
     connector(file, "video", 4096, 8, true);
     connector(file, "audio", 2048, 8, true);
 }
+/* MiniMax-H3's, cut behind layer 50. */
+static void qwen3_vl_32b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 151936, 5120, 25600, 50, 64, 8, 128, true, false, false};
+    real_decoder(file, &shape);
+}
 static void umt5_xxl(real_file *file) { real_t5(file, 256384, 4096, 10240, 24, 64); }
 static void qwen3_17b(real_file *file) {
     static const real_decoder_shape shape = {"model.", 151936, 2048, 6144, 28, 16, 8, 128, true, false, false};
@@ -439,6 +444,7 @@ static const model models[] = {
     {"ltx-video-2b", "LTX-Video 2B", published_ltx_2b, {published_t5_xxl}, vae_ltx, 704, 512, 161, 50, 0, true, NULL},
     {"ltx-2", "LTX-2", published_ltx2, {gemma3_12b, connectors2}, vae_ltx2, 768, 512, 121, 30, 0, true, NULL},
     {"ltx-2.3", "LTX-2.3", published_ltx23, {gemma3_12b, connectors23}, vae_ltx23, 768, 512, 121, 30, 0, true, NULL},
+    {"minimax-h3", "MiniMax-H3", published_minimax, {qwen3_vl_32b}, vae_minimax, 1344, 768, 124, 49, 0, true, NULL},
     {"hunyuanvideo",
      "HunyuanVideo",
      published_hunyuanvideo,
@@ -856,7 +862,7 @@ static void put_previews(bytes *out) {
                 (one.vae == vae_wan || one.vae == vae_wan_whole || one.vae == vae_wan22 || one.vae == vae_qwenimage21 ||
                  one.vae == real_dcae || one.vae == vae_cogvideox || one.vae == vae_hunyuanvideo ||
                  one.vae == vae_hunyuanvideo15 || one.vae == vae_ltx || one.vae == vae_ltx2 || one.vae == vae_ltx23 ||
-                 one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
+                 one.vae == vae_minimax || one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
                 continue; /* taew2_1 has another shape, others have none */
             open_files(&one, DIT_TYPE_Q8_0, &f);
             if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);
@@ -876,7 +882,10 @@ static void put_previews(bytes *out) {
             put(out, " %.0f GFLOP |", cost[1]);
         else
             put(out, " - |");
-        put(out, " %.0f GFLOP |", cost[2]);
+        if (cost[2] > 0)
+            put(out, " %.0f GFLOP |", cost[2]);
+        else
+            put(out, " - |");
     }
     put(out, "\n");
 }
