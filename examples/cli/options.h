@@ -499,7 +499,7 @@ static const struct {
     {"", "--unet|--unet-name|--transformer", "--diffusion-model is the transformer's file"},
     {"", "--hf-repo|--hf-file|--hf-token|--repo-id",
      "nothing is downloaded; --list-models shows what others have downloaded"},
-    {"", "--audio-vae", "clips of LTX-2 and MiniMax-H3 are written without their sound; leave it out"},
+    {"", "--audio-vae", "clips of LTX-2 are written without their sound; leave it out"},
     {"", "--llm-vision|--qwen2vl-vision", "--llm names the encoder's whole folder, which has its vision tower"},
     {"",
      "--high-noise-steps|--high-noise-sampling-method|--high-noise-scheduler|--high-noise-eta|--high-noise-guidance|"

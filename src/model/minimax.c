@@ -21,7 +21,7 @@ typedef struct diti_minimax_config {
     uint32_t columns, sound, text;                           /* columns of a patch, of a sound's token, of the text */
     uint32_t channels, inner;                                /* channels of the latent; inner: columns of all heads */
     uint32_t sinusoids, time_width, time;                    /* time: columns of the vector that modulates */
-    uint32_t angles;                                         /* of a head, for each axis */
+    uint32_t angles;                                         /* angles of a head for each axis */
     uint32_t curve; /* rows of a table of those vectors, which stands for their layers; 0: there are layers */
     float theta, eps, head_eps, final_eps;
 } diti_minimax_config;
@@ -435,7 +435,7 @@ static void diti_minimax_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
-/* A row's coordinates, as the original counts them: (time, y, x). What fills a place stands at the origin. */
+/* A row's coordinates, as the original counts them: (time, y, x). Rows that fill a place stand at the origin. */
 static void diti_minimax_locate(const diti_transformer *transformer, const diti_step_desc *step, uint32_t row,
                                 double out[DITI_MINIMAX_AXES]) {
     const diti_minimax_state *state = (const diti_minimax_state *)step->family;
@@ -727,7 +727,7 @@ static diti_tensor diti_minimax_run_block(diti_pass *p, diti_tensor x) {
     return x;
 }
 
-/* What is said of tokens of a kind, in the direction that samplers want, to columns of out. */
+/* Writes what is said of tokens of a kind to out, in the direction that samplers want. */
 static void diti_minimax_predict(const diti_pass *p, diti_tensor x, uint32_t kind, uint32_t first, uint32_t count,
                                  const diti_layer *layer, diti_tensor out) {
     const diti_minimax *model = diti_minimax_of(p->model);

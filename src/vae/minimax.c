@@ -217,7 +217,7 @@ static bool diti_minimax_vae_chunk(const diti_vae_clip *clip, uint32_t index, di
 /* ---- rotations ---- */
 
 /* Tokens of a tile stand in the middle of equal parts of -1 to 1 along each axis; angles are 2 pi times that, and
-   float32, as the original rounds them. What stands behind the tokens, and values, do not rotate. */
+   float32, as the original rounds them. Rows behind the tokens do not rotate, nor do values. */
 static uint32_t diti_minimax_vae_turns(const diti_vae *vae, const diti_video *tile, uint32_t *columns, float *table) {
     const struct diti_minimax_vae *own = vae->minimax;
     const uint32_t sizes[3] = {tile->frames, tile->height, tile->width};

@@ -96,7 +96,7 @@ static inline void golden_minimax_parts(golden_case *c, const diti_transformer *
     }
 }
 
-/* What samplers get: the other direction, of sound as far as its own schedule goes. */
+/* Predictions as samplers get them: the other direction, of sound as far as its own schedule goes. */
 static inline float *golden_minimax_out(golden_case *c, const diti_transformer *model, uint32_t frames, float factor) {
     uint64_t count;
     float *video = golden_floats(c->m.folder->golden, "case0.out.video", &count),
@@ -251,7 +251,7 @@ static inline void golden_minimax_noise(golden_pipe *p) {
     free(planes);
 }
 
-/* What such clips cannot have is refused by name. */
+/* Requests that such clips cannot meet are refused by name. */
 static inline void golden_minimax_refused(golden_pipe *p) {
     static const struct {
         uint32_t frames, width;
