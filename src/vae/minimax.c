@@ -223,7 +223,7 @@ static uint32_t diti_minimax_vae_turns(const diti_vae *vae, const diti_video *ti
     const uint32_t sizes[3] = {tile->frames, tile->height, tile->width};
     uint32_t tokens = tile->frames * tile->height * tile->width, rows = 3 * (tokens + own->registers + 1),
              half = own->turned / 2, each = half / 3, row, i;
-    float *sines = table + (size_t)rows * half;
+    float *sines = table ? table + (size_t)rows * half : NULL;
     *columns = half;
     for (row = 0; table && row < rows; row++)
         for (i = 0; i < half; i++) {
