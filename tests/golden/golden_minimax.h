@@ -179,6 +179,29 @@ static inline void golden_minimax_pictures(golden *g, const golden_folder *folde
     free(reference);
 }
 
+/* The latent of a prompt on a new plan, or on that of a longer prompt, whose place then has rows that nothing reads. */
+static inline float *golden_minimax_latent(golden_pipe *p, const dit_job_desc *desc, dit_job **job, size_t count) {
+    float *latents = (float *)calloc(count, sizeof *latents);
+    dit_error err = DITI_ZERO;
+    if (golden_clips_run(p, desc, job))
+        golden_require(
+            p->g, dit_job_read(*job, DIT_READ_LATENT_F32, 0, 0, latents, count * sizeof *latents, 0, &err) == DIT_OK,
+            "latents: %s", err.message);
+    return latents;
+}
+
+static inline void golden_minimax_prompts(golden_pipe *p, dit_job_desc desc, dit_job **job, size_t count) {
+    dit_job *fresh = NULL;
+    float *again, *alone;
+    desc.prompt = "a fox";
+    again = golden_minimax_latent(p, &desc, job, count);
+    alone = golden_minimax_latent(p, &desc, &fresh, count);
+    golden_compare(p->g, "a shorter prompt", again, alone, count, golden_clips_tolerance(p));
+    dit_job_destroy(fresh);
+    free(again);
+    free(alone);
+}
+
 static inline void golden_minimax_clip(golden_pipe *p, const diti_json *call) {
     const diti_transformer *model = p->model->transformer;
     uint32_t frames, channels = model->traits.latent_channels, i;
@@ -212,6 +235,7 @@ static inline void golden_minimax_clip(golden_pipe *p, const diti_json *call) {
                                 (size_t)desc.width * desc.height, true, golden_clips_tolerance(p));
         free(pixels);
     }
+    if (job) golden_minimax_prompts(p, desc, &job, count);
     dit_job_destroy(job);
     free(from);
     free(reference);
@@ -445,12 +469,75 @@ static inline void golden_minimax_decoders(golden *g, const golden_folder *folde
     diti_json_free(&g->env, json);
 }
 
+/* --- a pruned file: a table of what the timestep says, in place of its layers --- */
+
+enum { GOLDEN_MINIMAX_GRID = 2049 };
+
+static inline void golden_minimax_layer(const diti_checkpoint *weights, const char *name, const double *in,
+                                        uint32_t columns, double *out, uint32_t rows) {
+    char full[96];
+    uint64_t count;
+    uint32_t r, c;
+    float *matrix, *bias;
+    diti_format(full, sizeof full, "time_embedder.%s.weight", name);
+    matrix = golden_floats(weights, full, &count);
+    diti_format(full, sizeof full, "time_embedder.%s.bias", name);
+    bias = golden_floats(weights, full, &count);
+    for (r = 0; r < rows; r++) {
+        out[r] = bias[r];
+        for (c = 0; c < columns; c++) out[r] += in[c] * matrix[(size_t)r * columns + c];
+        out[r] /= 1 + exp(-out[r]);
+    }
+    free(matrix);
+    free(bias);
+}
+
+static inline void golden_minimax_pruned(golden *g, const golden_folder *folder, const diti_json *json,
+                                         const diti_checkpoint *weights) {
+    enum { SINUSOIDS = 256, HALF = SINUSOIDS / 2, WIDTH = 16, TIME = 12 };
+    static const golden_original same = {
+        "", "", golden_minimax_names, DITI_COUNT(golden_minimax_names), "ff.net.0.proj.", false};
+    double sinusoids[SINUSOIDS], hidden[WIDTH], vector[TIME];
+    bytes file = golden_original_file(g, weights, &same), whole;
+    uint64_t size = file.size - 8 - *(const uint64_t *)(const void *)file.data;
+    diti_checkpoint *open = NULL;
+    dit_error err = DITI_ZERO;
+    dit_source source;
+    char entry[160];
+    uint32_t i, k;
+    diti_format(entry, sizeof entry,
+                "\"adaln_t_table\":{\"dtype\":\"F32\",\"shape\":[%u,%u],\"data_offsets\":[%llu,%llu]}",
+                (unsigned)GOLDEN_MINIMAX_GRID, (unsigned)TIME, (unsigned long long)size,
+                (unsigned long long)(size + 4ull * GOLDEN_MINIMAX_GRID * TIME));
+    whole = golden_original_with(&file, entry);
+    for (i = 0; i < GOLDEN_MINIMAX_GRID; i++) {
+        float row[TIME];
+        for (k = 0; k < HALF; k++) {
+            double angle = i / (GOLDEN_MINIMAX_GRID - 1.0) * exp(-log(10000.0) * k / HALF);
+            sinusoids[k] = cos(angle);
+            sinusoids[HALF + k] = sin(angle);
+        }
+        golden_minimax_layer(weights, "linear_1", sinusoids, SINUSOIDS, hidden, WIDTH);
+        golden_minimax_layer(weights, "linear_2", hidden, WIDTH, vector, TIME);
+        for (k = 0; k < TIME; k++) row[k] = (float)vector[k];
+        bytes_add(&whole, row, sizeof row);
+    }
+    source = memory_source(&whole);
+    if (golden_require(g, diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK, "a pruned file %s",
+                       err.message))
+        golden_run_cases(g, folder, json, open, golden_run_minimax_case);
+    diti_checkpoint_close(open);
+    bytes_free(&file);
+    bytes_free(&whole);
+}
+
 static inline void golden_run_minimax(golden *g, const golden_folder *folder) {
     diti_json *json = golden_open_json(&g->env, folder->path, "transformer/config.json");
     diti_checkpoint *weights =
         golden_open_checkpoint(&g->env, folder->path, "transformer/diffusion_pytorch_model.safetensors");
     golden_run_cases(g, folder, json, weights, golden_run_minimax_case);
     golden_run_original(g, folder, json, weights, golden_run_minimax_case);
+    if (weights) golden_minimax_pruned(g, folder, json, weights);
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, json);
     golden_minimax_decoders(g, folder);

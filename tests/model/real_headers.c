@@ -260,6 +260,9 @@ static void small_hunyuanvideo15_flow(real_file *file) {
 }
 
 static void small_kandinsky(real_file *file) { real_kandinsky(file, 64, 128, 32, 48, 48, 32, 16, 1, 1); }
+static void small_minimax(real_file *file) { real_minimax(file, 64, 128, 96, 32, 32, 16, 48, 1); }
+static void small_minimax_pruned(real_file *file) { real_minimax(file, 64, 128, 96, 32, 0, 16, 48, 1); }
+static void narrow_minimax(real_file *file) { real_minimax(file, 64, 128, 96, 16, 32, 16, 48, 1); }
 static void small_kandinsky_t2v(real_file *file) { real_kandinsky(file, 64, 128, 32, 48, 48, 32, 33, 1, 1); }
 
 #define SKYREELS "{\"_class_name\":\"SkyReelsV2Transformer3DModel\",\"attention_head_dim\":128}"
@@ -298,6 +301,8 @@ static void test_told_defaults(void) {
                  {tiny_wan_i2v, SKYREELS, "skyreels-v2-i2v", 50, 5, 5},
                  {small_kandinsky, NULL, "5.0-t2i", 50, 3.5, 3},
                  {small_kandinsky_t2v, NULL, "5.0-t2v", 50, 5, 10},
+                 {small_minimax, "{\"rope_freq_dim\":4}", "h3", 49, 1, 12},
+                 {small_minimax_pruned, "{\"rope_freq_dim\":4}", "h3-pruned", 49, 1, 12},
                  {small_hunyuanvideo15_flow, NULL, "i2v-480p", 8, 1, 7},
                  {small_hunyuanvideo15_flow, "{\"target_size\":640,\"task_type\":\"i2v\"}", "i2v-480p", 8, 1, 7}};
     size_t i;
@@ -331,6 +336,9 @@ static void test_told_refusals(void) {
         void (*make)(real_file *file);
         const char *config, *says; /* config NULL: a single file */
     } cases[] = {{edits_kandinsky, NULL, "edit a picture"},
+                 {small_minimax, NULL, "of which 96 rotate"},
+                 {narrow_minimax, "{\"rope_freq_dim\":4}", "of which 24 rotate"},
+                 {small_minimax, "{\"rope_freq_dim\":4,\"in_channels\":48}", "only patches of 2 x 2"},
                  {small_kandinsky_t2v, "{\"attention_type\":\"nabla\",\"axes_dims\":[8,12,12]}", "attention_type"},
                  {tiny_wan, "{\"attention_head_dim\":128,\"inject_sample_info\":true}", "inject_sample_info"},
                  {tiny_wan, "{\"attention_head_dim\":128,\"num_frame_per_block\":5}", "frames block by block"}};
