@@ -341,6 +341,12 @@ static dit_result diti_lora_shape(const diti_lora_file *file, diti_lora_module *
     if (lora + loha + lokr + diff > 1)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: module %.200s has factors of more than one kind of adapter",
                          diti_checkpoint_name(file->checkpoint), module->name);
+    if (lora && module->tensors[DITI_LORA_UP] &&
+        diti_ends_with(module->tensors[DITI_LORA_UP]->name, "attn.qkv_proj.lora_B.default.weight"))
+        return diti_lora_refuse(
+            file, module->tensors[DITI_LORA_UP], err,
+            "DiffSynth-Studio has rows of queries, keys and values head by head there, and the model "
+            "one after the other; take the file in the form of diffusers or ComfyUI");
     module->kind = lora ? DITI_KIND_LORA : loha ? DITI_KIND_LOHA : lokr ? DITI_KIND_LOKR : DITI_KIND_DIFF;
     if (diff) return diti_lora_diff_shape(file, module, err);
     if (loha) return diti_loha_shape(file, module, err);
