@@ -99,8 +99,8 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          model->info.holds_frames ? "; give pictures that it goes on from as references" : "");
     if (!moves && !fixes && out->shape.sound_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: a clip of this model has a sound, which no clip to begin with has; give one "
-                         "picture");
+                         "dit_job_desc: a clip of this model has a sound, which no clip to begin with has%s",
+                         model->info.takes_image ? "; give one picture" : "");
     if (out->shape.extra_frames && !moves)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
