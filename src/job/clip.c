@@ -8,7 +8,8 @@ DIT_INTERNAL bool diti_model_makes_clips(const dit_model *model) {
 /* Latent frames of a clip; 0: there are no clips of so many frames. Without an autoencoder, in a dry run, a latent
    frame counts as a frame. */
 static uint32_t diti_clip_latent_frames(const dit_model *model, uint32_t frames) {
-    return model->vae ? diti_vae_latent_frames(model->vae, frames, false, NULL) : frames;
+    uint32_t latent = model->vae ? diti_vae_latent_frames(model->vae, frames, false, NULL) : frames;
+    return latent < model->transformer->traits.least_frames ? 0 : latent;
 }
 
 /* The longest clip of so many latent frames. */

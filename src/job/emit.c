@@ -448,7 +448,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_control_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = share->program.preview_colors = 0;
-    share->program.decode_turns[0] = share->program.decode_turns[1] = 0;
+    memset(share->program.decode_turns, 0, sizeof share->program.decode_turns);
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count || shape->branch) {
         bool alike = graph->guard_alike, bare = graph->guard_bare;

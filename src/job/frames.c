@@ -25,14 +25,13 @@ DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_
 
 /* --- ops: the decoder, chunk by chunk --- */
 
-/* Rotations of a decoder that is a transformer are inputs. */
+/* Rotations of a decoder that is a transformer are inputs: of a clip's chunks, and of a first frame alone. */
 static void diti_clip_turns(diti_share *share, diti_graph *graph, diti_vae_clip *clip) {
     uint32_t columns = 0, rows = diti_vae_turns(clip->vae, &clip->latent, clip->tile, &columns, NULL), i;
+    diti_tensor *turns = share->program.decode_turns[clip->latent.frames == 1];
     for (i = 0; i < 2 && rows; i++) {
-        if (!share->program.decode_turns[i])
-            share->program.decode_turns[i] =
-                diti_tensor_input(graph, DITI_F32, rows, columns, "rotations in the decoder");
-        clip->turns[i] = share->program.decode_turns[i];
+        if (!turns[i]) turns[i] = diti_tensor_input(graph, DITI_F32, rows, columns, "rotations in the decoder");
+        clip->turns[i] = turns[i];
     }
 }
 
@@ -79,24 +78,24 @@ static diti_tensor diti_clip_rows(diti_share *share, diti_graph *graph, const di
     return diti_elementwise(graph, rows, &mix);
 }
 
-static dit_result diti_clip_write_turns(diti_share *share, dit_error *err) {
+static dit_result diti_clip_write_turns(diti_share *share, bool alone, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     const diti_env *env = &share->job->env;
-    diti_plan *plan = share->program.plan;
-    diti_video latent = {diti_shape_pictures(&request->shape), request->latent_height, request->latent_width};
+    const diti_tensor *turns = share->program.decode_turns[alone];
+    diti_video latent = {alone ? 1 : diti_shape_pictures(&request->shape), request->latent_height,
+                         request->latent_width};
     uint32_t columns, rows;
     size_t count;
     float *table;
     dit_result result;
-    if (!share->program.decode_turns[0]) return DIT_OK;
+    if (!turns[0]) return DIT_OK;
     rows = diti_vae_turns(share->job->model->vae, &latent, request->shape.vae_tile, &columns, NULL);
     count = (size_t)rows * columns;
     table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     if (!table) return diti_fail_memory(err, "the rotations in the decoder");
     diti_vae_turns(share->job->model->vae, &latent, request->shape.vae_tile, &columns, table);
-    result = diti_plan_write(plan, share->program.decode_turns[0], table, count * sizeof *table, err);
-    if (result >= 0)
-        result = diti_plan_write(plan, share->program.decode_turns[1], table + count, count * sizeof *table, err);
+    result = diti_plan_write(share->program.plan, turns[0], table, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(share->program.plan, turns[1], table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
@@ -106,7 +105,8 @@ DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
     const diti_program *program = &share->program;
     const diti_vae *vae = share->job->model->vae;
     float sinusoids[DITI_VAE_TIMESTEP];
-    DITI_TRY(diti_clip_write_turns(share, err));
+    DITI_TRY(diti_clip_write_turns(share, false, err));
+    DITI_TRY(diti_clip_write_turns(share, true, err));
     if (!program->decode_timestep) return DIT_OK;
     diti_vae_clip_timestep(vae, diti_vae_get_traits(vae)->decode_timestep, sinusoids);
     DITI_TRY(diti_plan_write(program->plan, program->decode_timestep, sinusoids, sizeof sinusoids, err));

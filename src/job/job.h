@@ -494,7 +494,8 @@ typedef struct diti_program {
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step_row,
         preview, preview_colors, start_rgba, start_coefficients, start_noise, start_latents, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, first_noise,
-        decode_turns[2], frame_steps, decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
+        decode_turns[2][2], frame_steps, decode_timestep, decode_noise,
+        plane_noise,                /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */

@@ -635,13 +635,6 @@ static dit_result diti_request_preview(const dit_model *model, const dit_job_des
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "preview wants a tiny autoencoder, and the model has none: add its file as a component with "
                          "the role DIT_ROLE_TAE");
-    if (out->shape.preview == DIT_PREVIEW_VAE && out->shape.clip && model->vae &&
-        !diti_vae_latent_frames(model->vae, 1, false, NULL))
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "preview: the autoencoder of a model of family %s decodes no frame by itself; leave the preview "
-            "out",
-            model->info.family);
     if (out->shape.preview == DIT_PREVIEW_PROJ && !diti_model_colors(model, &colors))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "preview wants the colours of latents, and nobody has published those of a model of family "

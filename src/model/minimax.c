@@ -266,6 +266,7 @@ static void diti_minimax_set_traits(diti_minimax *model) {
     traits->default_size = 48;
     traits->default_columns = 84;
     traits->default_frames = 37;
+    traits->least_frames = 7;
     traits->default_fps = 24;
     traits->sound_rate = 40; /* 32,000 samples a second, 800 of a token */
     traits->sound_sides = 2;

@@ -149,6 +149,7 @@ typedef struct diti_model_traits {
     bool mends_prompts;      /* entities of HTML and curled quotes in prompts become plain signs */
     bool skips;              /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
     uint32_t default_frames; /* latent frames of a clip; 0: the model makes pictures */
+    uint32_t least_frames;   /* latent frames of the shortest clip, where the autoencoder makes shorter ones; 0: none */
     uint32_t patch_frames;   /* latent frames of a patch; 0: 1 */
     float default_fps;       /* frames of a second at which clips are shown */
     float sound_rate;     /* tokens of sound for each second of a clip, which are denoised with it and stand in frames

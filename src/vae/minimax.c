@@ -198,6 +198,7 @@ static dit_result diti_minimax_vae_finish(diti_vae *vae, const diti_json *config
 static uint32_t diti_minimax_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     uint32_t chunks = frames / DITI_MINIMAX_CLIP;
     (void)vae;
+    if (frames == 1 && !encode) return 1;
     if (encode || !chunks || frames % DITI_MINIMAX_CLIP != DITI_MINIMAX_FADED) return 0;
     return chunks * DITI_MINIMAX_STRIDE + DITI_MINIMAX_OVERLAP;
 }
@@ -205,6 +206,11 @@ static uint32_t diti_minimax_vae_latent_frames(const diti_vae *vae, uint32_t fra
 static bool diti_minimax_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
     uint32_t chunks = clip->latent.frames / DITI_MINIMAX_STRIDE;
     bool last = index + 1 == chunks;
+    if (clip->latent.frames == 1) { /* the last picture of four, as stable-diffusion.cpp shows them */
+        out->frames = out->out_frames = 1;
+        out->tiled = true;
+        return index == 0;
+    }
     out->first = index * DITI_MINIMAX_STRIDE;
     out->frames = DITI_MINIMAX_STRIDE + DITI_MINIMAX_OVERLAP;
     out->out_first = index * DITI_MINIMAX_CLIP;
@@ -414,7 +420,7 @@ static diti_tensor diti_minimax_vae_run(diti_vae_clip *clip, const diti_vae_chun
     bool last = chunk->out_frames > DITI_MINIMAX_CLIP;
     diti_tensor end, cache = 0, out;
     x = diti_video_tiled(clip, chunk->frames, made, DITI_MINIMAX_DROPPED, x);
-    if (!x || diti_graph_failed(graph)) return x;
+    if (!x || diti_graph_failed(graph) || chunk->frames == 1) return x;
     if (!last || chunk->first) cache = diti_video_cache(clip, &clip->pixels, x, DITI_MINIMAX_FADED);
     if (chunk->first) diti_minimax_vae_fade(clip, x, cache, made, area);
     end = diti_tensor_view(graph, x, behind * area, faded, 0, colors);

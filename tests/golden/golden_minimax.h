@@ -282,6 +282,7 @@ static inline void golden_minimax_refused(golden_pipe *p) {
         float guidance, fps;
         const char *says;
     } cases[] = {{5, 20, 0, 0, "the nearest is 22"},
+                 {1, 20, 0, 0, "the nearest is 22"},
                  {23, 20, 0, 0, "the nearest is 22"},
                  {22, 20, 4, 0, "MiniMax-H3 takes no guidance"},
                  {22, 20, 0, 25, "makes 24 frames of each second"},
@@ -330,17 +331,19 @@ static inline void golden_minimax_call(golden *g, const golden_folder *folder, c
 /* --- tiles of the decoder --- */
 
 /* Recorded frames of out, [frames * area, 3] in -1..1. */
-static inline void golden_minimax_watch(golden_graph *m, const golden_folder *folder, diti_tensor out, uint32_t area) {
-    uint64_t count, values, i, k;
-    float *all = golden_floats(folder->golden, "tiles.out", &values),
-          *at = golden_floats(folder->golden, "tiles.frames", &count);
+static inline void golden_minimax_watch(golden_graph *m, const golden_folder *folder, diti_tensor out, uint32_t area,
+                                        bool still) {
+    uint64_t count = 1, values, i, k;
+    const char *name = still ? "still.out" : "tiles.out";
+    float *all = golden_floats(folder->golden, name, &values),
+          *at = still ? (float *)calloc(1, sizeof *at) : golden_floats(folder->golden, "tiles.frames", &count);
     golden_require(m->g, all && at && count * area * 3 == values, "tiles are recorded");
     for (i = 0; all && at && i < count; i++) {
         float *reference = (float *)malloc(3 * (size_t)area * sizeof *reference);
         memcpy(reference, all + i * 3 * area, 3 * (size_t)area * sizeof *reference);
         reference = golden_transpose(reference, 3, area);
         for (k = 0; k < 3 * (uint64_t)area; k++) reference[k] = 2 * reference[k] - 1;
-        golden_expect(m, "tiles.out", diti_tensor_view(&m->graph, out, (uint32_t)at[i] * area, area, 0, 3), reference,
+        golden_expect(m, name, diti_tensor_view(&m->graph, out, (uint32_t)at[i] * area, area, 0, 3), reference,
                       GOLDEN_MODEL);
     }
     free(all);
@@ -410,9 +413,10 @@ static inline bytes golden_minimax_original(const diti_checkpoint *from, uint32_
 }
 
 static inline void golden_minimax_tiles(golden *g, const golden_folder *folder, const diti_json *json,
-                                        const diti_checkpoint *weights) {
-    enum { FRAMES = 12, ROWS = 10, COLUMNS = 20, TILE = 8, PICTURES = 39 };
-    const diti_video latent = {FRAMES, ROWS, COLUMNS}, pixels = {PICTURES, 2 * ROWS, 2 * COLUMNS};
+                                        const diti_checkpoint *weights, bool still) {
+    enum { FRAMES = 12, ROWS = 10, COLUMNS = 20, TILE = 8, PICTURES = 39, AREA = ROWS * COLUMNS };
+    const diti_video latent = {still ? 1 : FRAMES, ROWS, COLUMNS},
+                     pixels = {still ? 1 : PICTURES, 2 * ROWS, 2 * COLUMNS};
     uint32_t columns, rows, i;
     uint64_t count;
     dit_error err = DITI_ZERO;
@@ -437,8 +441,9 @@ static inline void golden_minimax_tiles(golden *g, const golden_folder *folder, 
         }
         out = golden_give(&m, DITI_F32, vae->traits.latent_channels, FRAMES * ROWS * COLUMNS,
                           golden_floats(folder->golden, "tiles.in.latents", &count));
+        out = diti_tensor_view(&m.graph, out, 0, vae->traits.latent_channels, 0, latent.frames * AREA);
         out = diti_vae_clip_all(&clip, diti_vae_clip_latents(&clip, out));
-        golden_minimax_watch(&m, folder, out, pixels.height * pixels.width);
+        golden_minimax_watch(&m, folder, out, pixels.height * pixels.width, still);
         if (golden_require(g, golden_graph_create(&m, &err) == DIT_OK, "tiles are planned %s", err.message))
             golden_graph_run(&m);
         golden_graph_end(&m);
@@ -455,13 +460,14 @@ static inline void golden_minimax_decoders(golden *g, const golden_folder *folde
     dit_error err = DITI_ZERO;
     dit_source source;
     bytes file;
-    golden_minimax_tiles(g, folder, json, weights);
+    golden_minimax_tiles(g, folder, json, weights, false);
+    golden_minimax_tiles(g, folder, json, weights, true);
     if (weights) {
         file = golden_minimax_original(weights, (uint32_t)diti_json_number(json, "decoder_attention_head_dim", 64));
         source = memory_source(&file);
         if (golden_require(g, diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK, "original names %s",
                            err.message))
-            golden_minimax_tiles(g, folder, json, open);
+            golden_minimax_tiles(g, folder, json, open, false);
         diti_checkpoint_close(open);
         bytes_free(&file);
     }
