@@ -77,6 +77,14 @@ static const edit lumina2[] = {
     {TRANSFORMER, "feed_forward.linear_2", DOWN, 0},
     {NULL, NULL, 0, 0},
 };
+/* The gate and what it multiplies are one matrix. */
+static const edit minimax[] = {
+    {TRANSFORMER, "attn.to_v", UP, 0},
+    {TRANSFORMER, "attn.to_out.0", DOWN, 0},
+    {TRANSFORMER, "ff.net.0.proj", 512, 0},
+    {TRANSFORMER, "ff.net.2", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
 static const edit sana[] = {
     {TRANSFORMER, "to_v", UP, 0},
     {TRANSFORMER, "to_out.0.weight", DOWN, 0},
@@ -89,21 +97,23 @@ typedef struct family {
     const char *name, *index, *pipeline; /* model_index.json, or NULL: that of the folder */
     const char *transformer, *vae;       /* folders */
     const edit *edits;
+    uint32_t frames; /* of a clip; 0: a picture */
 } family;
 #define FIXTURES "tests/fixtures/"
 #define PIPELINE(NAME) NULL, FIXTURES NAME, FIXTURES NAME "/transformer", FIXTURES NAME "/vae"
 static const family families[] = {
-    {"Z-Image", PIPELINE("pipe_zimage"), zimage},
-    {"Sana", "{\"_class_name\": \"SanaPipeline\"}", "", FIXTURES "sana", FIXTURES "vae_dcae", sana},
-    {"Qwen-Image", PIPELINE("pipe_qwenimage"), qwenimage},
-    {"Krea 2", PIPELINE("pipe_krea2"), krea2},
-    {"ERNIE-Image", PIPELINE("pipe_ernie"), ernie},
-    {"Kandinsky 5.0", PIPELINE("pipe_kandinsky"), kandinsky},
-    {"FLUX.2 klein", PIPELINE("pipe_flux2_klein"), flux2},
+    {"Z-Image", PIPELINE("pipe_zimage"), zimage, 0},
+    {"Sana", "{\"_class_name\": \"SanaPipeline\"}", "", FIXTURES "sana", FIXTURES "vae_dcae", sana, 0},
+    {"Qwen-Image", PIPELINE("pipe_qwenimage"), qwenimage, 0},
+    {"Krea 2", PIPELINE("pipe_krea2"), krea2, 0},
+    {"ERNIE-Image", PIPELINE("pipe_ernie"), ernie, 0},
+    {"Kandinsky 5.0", PIPELINE("pipe_kandinsky"), kandinsky, 0},
+    {"FLUX.2 klein", PIPELINE("pipe_flux2_klein"), flux2, 0},
+    {"MiniMax-H3", PIPELINE("pipe_minimax_h3"), minimax, 22},
     {"Lumina-Image 2", "{\"_class_name\": \"Lumina2Pipeline\"}", "", FIXTURES "lumina2", FIXTURES "pipe_zimage/vae",
-     lumina2},
+     lumina2, 0},
     {"Ideogram 4", NULL, FIXTURES "pipe_ideogram4", FIXTURES "pipe_ideogram4/transformer",
-     FIXTURES "pipe_flux2_klein/vae", ideogram4}, /* both transformers are scaled */
+     FIXTURES "pipe_flux2_klein/vae", ideogram4, 0}, /* both transformers are scaled */
 };
 
 static dit_result open_member(const char *name, dit_source *out, void *user) {
@@ -145,7 +155,7 @@ static dit_result step_to_end(dit_job *job, uint32_t budget_us) {
 }
 
 static void run_family(const family *f, const way *w, run *r) {
-    const asked a = {4, 2, 1, w->steps, 0, 0, 0, NULL, false, 0, NULL};
+    const asked a = {4, 2, 1, w->steps, 0, 0, 0, NULL, false, f->frames, NULL};
     generated_inputs inputs;
     dit_job_desc request;
     dit_model_desc desc = DITI_ZERO;
