@@ -138,7 +138,7 @@ void apply_stage(const uint g) {
         v[i] = (v[i] - stats[moments] - stats[moments + 1u]) * stats[moments + 2u] * weight[weight_offset + c] +
                bias[bias_offset + c];
     }
-    v = activate(ACTIVATION, v);
+    if (ACTIVATION == ACTIVATION_SILU) v = activate(ACTIVATION_SILU, v);
     uint to = out_offset + row * out_pitch + column;
     if (VECTOR)
         dst_store4(OUT_FORMAT, to, v);

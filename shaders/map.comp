@@ -9,6 +9,8 @@
 #define OP_ADVANCE 2u // *dst += 1
 #define OP_CHOOSE 3u  // as map without add, only rows with add[r / add_share] == chosen: the others keep what dst has
 #define FORMAT_U32 2u
+#define ACTIVATION_LOG 7u  // these two are of this kernel alone: log(max(x, 1e-5))
+#define ACTIVATION_ROOT 8u // sqrt(x)
 
 layout(constant_id = 1) const uint OP = OP_MAP;
 layout(constant_id = 2) const uint X_FORMAT = FORMAT_F32;
@@ -66,6 +68,8 @@ void map(const uint row, const uint column) {
     v = activate(ACTIVATION, v * GUARD_FACTOR(y) * scale + offset);
     if (ACTIVATION == ACTIVATION_SQUASH) v = 3.0 * safe_tanh(v / 3.0);
     if (ACTIVATION == ACTIVATION_RELU) v = mix(v, vec4(0.0), lessThan(v, vec4(0.0)));
+    if (ACTIVATION == ACTIVATION_LOG) v = log(max(v, 1e-5));
+    if (ACTIVATION == ACTIVATION_ROOT) v = sqrt(v);
     uint at = out_offset + row * out_pitch + column;
     if (ADD) {
         from = add_offset + row / add_share % add_rows * add_pitch + column;

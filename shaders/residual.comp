@@ -27,26 +27,21 @@ layout(binding = 5) buffer Kept3 { vec4 kept3[]; };
 layout(binding = 6) buffer Kept4 { vec4 kept4[]; };
 layout(binding = 7) buffer Kept5 { vec4 kept5[]; };
 
-#define EACH(DO) DO(0u, kept0) DO(1u, kept1) DO(2u, kept2) DO(3u, kept3) DO(4u, kept4) DO(5u, kept5)
-
 void main() {
     uint i = (first_group + gl_WorkGroupID.x) * THREADS + gl_LocalInvocationID.x;
     if (i >= quads) return;
     uint at = (x_offset + 4u * i) >> 2, slot = uint(row[row_offset]);
     vec4 v = x[at];
-    if (OP == OP_ADD) {
-#define ADD(SLOT, KEPT)                                                                                                \
-    if (SLOT < SLOTS && row[row_offset + weights + SLOT] != 0.0)                                                       \
-        v += row[row_offset + weights + SLOT] * KEPT[(kept_offset[SLOT] + 4u * i) >> 2];
-        EACH(ADD)
-        x[at] = v;
-        return;
+    // factor: of kept[SLOT] in the sum; 0: the slot has no part in it
+#define DO(SLOT, KEPT)                                                                                                 \
+    if (SLOT < SLOTS) {                                                                                                \
+        float factor = OP == OP_ADD ? row[row_offset + weights + SLOT] : slot == SLOT ? -1.0 : 0.0;                    \
+        if (factor != 0.0) {                                                                                           \
+            uint to = (kept_offset[SLOT] + 4u * i) >> 2;                                                               \
+            if (OP != OP_PUT) v += factor * KEPT[to];                                                                  \
+            if (OP != OP_ADD) KEPT[to] = v;                                                                            \
+        }                                                                                                              \
     }
-#define KEEP(SLOT, KEPT)                                                                                               \
-    if (SLOT < SLOTS && slot == SLOT) {                                                                                \
-        uint to = (kept_offset[SLOT] + 4u * i) >> 2;                                                                   \
-        if (OP == OP_TAKE) v -= KEPT[to];                                                                              \
-        KEPT[to] = v;                                                                                                  \
-    }
-    EACH(KEEP)
+    DO(0u, kept0) DO(1u, kept1) DO(2u, kept2) DO(3u, kept3) DO(4u, kept4) DO(5u, kept5)
+    if (OP == OP_ADD) x[at] = v;
 }

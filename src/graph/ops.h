@@ -11,8 +11,10 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* products, where it is of all that is added, the residual too; and elementwise */
-    DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
+    DITI_ACTIVATION_RELU,   /* products, where it is of all that is added, the residual too; and elementwise */
+    DITI_ACTIVATION_SQUASH, /* these three are elementwise only: 3 tanh(x / 3) */
+    DITI_ACTIVATION_LOG,    /* log(max(x, 1e-5)) */
+    DITI_ACTIVATION_ROOT    /* sqrt(x) */
 } diti_activation;
 
 /* Where every item has rows of two kinds, its text, then its image: of every `of` rows those [first, first + count) are
@@ -347,6 +349,15 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tens
    x[r, c / size * size + i] * weight[c, i], to out. */
 DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
                                            const char *name);
+
+/* A periodic activation of samples, made at twice their rate, so that it adds no tones that they cannot hold
+   (docs/models.md 4.14). u[n] = the sum over i, with n + 5 - i even, of up[i] * x[(n + 5 - i) / 2]; s = u + b *
+   sin(a u)^2 by channel; y[t] = the sum over j of down[j] * s[2t + j - 5]. Beyond its ends a signal has the samples at
+   the ends. x [samples, channels]; rates F32 [2, channels]: a, then b; filters F32 [2, DITI_SNAKE_TAPS]: up, then down.
+   The result is F32. */
+#define DITI_SNAKE_TAPS 12u
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_snake(diti_graph *graph, diti_tensor x, const diti_weight *rates,
+                                                const diti_weight *filters, const char *name);
 
 /* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over
    keys of v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h *

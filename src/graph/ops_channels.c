@@ -23,7 +23,7 @@ enum {
     DITI_DEPTHWISE_SIZE,
     DITI_DEPTHWISE_PUSH_WORDS
 };
-enum { DITI_DEPTHWISE_OWN, DITI_DEPTHWISE_GROUPED };
+enum { DITI_DEPTHWISE_OWN, DITI_DEPTHWISE_GROUPED, DITI_DEPTHWISE_SNAKE };
 
 /* A weight of so many values as a tensor for a binding. */
 static diti_tensor diti_channels_weight(diti_graph *graph, const diti_weight *weight, const char *name) {
@@ -137,6 +137,21 @@ DIT_INTERNAL void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weig
     dispatch.constants[1] = DITI_DEPTHWISE_GROUPED;
     dispatch.flops = 2.0 * size * diti_tensor_rows(graph, x) * columns;
     diti_channels_emit(graph, &dispatch, tensors, 0);
+}
+
+DIT_INTERNAL diti_tensor diti_snake(diti_graph *graph, diti_tensor x, const diti_weight *rates,
+                                    const diti_weight *filters, const char *name) {
+    uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x);
+    diti_tensor tensors[5] = {0, 0, 0, 0, 0};
+    diti_dispatch dispatch;
+    tensors[0] = diti_guard_release(graph, x, name);
+    tensors[2] = diti_tensor_new(graph, DITI_F32, rows, columns, name);
+    tensors[3] = diti_op_vector_weight(graph, rates, 2 * columns, name);
+    tensors[4] = diti_op_vector_weight(graph, filters, 2 * DITI_SNAKE_TAPS, name);
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return 0;
+    dispatch.constants[1] = DITI_DEPTHWISE_SNAKE;
+    dispatch.flops = 2.0 * DITI_SNAKE_TAPS * (DITI_SNAKE_TAPS / 2 + 10.0) * rows * columns;
+    return diti_channels_emit(graph, &dispatch, tensors, DITI_SNAKE_TAPS / 2);
 }
 
 /* ---- attention without a softmax ---- */

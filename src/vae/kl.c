@@ -18,8 +18,8 @@ static bool diti_kl_replace(char *text, size_t size, const char *from, const cha
     return true;
 }
 
-static const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t count, const char *name, char *out,
-                                       size_t size) {
+DIT_INTERNAL const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                             size_t size) {
     size_t i;
     if (!diti_format(out, size, "%s", name)) return NULL;
     for (i = 0; i < count; i++)

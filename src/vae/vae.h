@@ -155,7 +155,37 @@ DIT_INTERNAL uint32_t diti_vae_turns(const diti_vae *vae, const diti_video *late
 /* All chunks, one after the other in the current segment. */
 DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
+/* ---- sound (sound.c): of a clip whose model denoises tokens of it, LTX-2. The part that is called its autoencoder
+   makes a spectrogram of them, and the vocoder samples of that. ---- */
+typedef struct diti_spectrogram diti_spectrogram;
+typedef struct diti_vocoder diti_vocoder;
+DIT_INTERNAL dit_result diti_spectrogram_create(const diti_component_source *from, diti_spectrogram **out,
+                                                dit_error *err);
+DIT_INTERNAL dit_result diti_vocoder_create(const diti_component_source *from, diti_vocoder **out, dit_error *err);
+DIT_INTERNAL void diti_spectrogram_destroy(diti_spectrogram *spectrogram); /* NULL is fine, as below */
+DIT_INTERNAL void diti_vocoder_destroy(diti_vocoder *vocoder);
+DIT_INTERNAL const diti_weights *diti_spectrogram_weights(const diti_spectrogram *spectrogram);
+DIT_INTERNAL const diti_weights *diti_vocoder_weights(const diti_vocoder *vocoder);
+typedef struct diti_sound_traits {
+    uint32_t rate, channels;                /* samples of a second; interleaved channels */
+    uint32_t token_values;                  /* values of a token */
+    uint32_t moment_values, vocoder_values; /* values of a moment that the spectrogram has, and the vocoder reads */
+} diti_sound_traits;
+DIT_INTERNAL void diti_sound_traits_of(const diti_spectrogram *spectrogram, const diti_vocoder *vocoder,
+                                       diti_sound_traits *out);
+/* Samples that so many tokens become; 0: too many. */
+DIT_INTERNAL uint32_t diti_sound_samples(const diti_vocoder *vocoder, uint32_t tokens);
+/* tokens F32 [tokens, token_values] as the sampler leaves them, channel plane * lines + line -> out F32 [samples,
+   channels] in -1..1. tile: tokens that are decoded at a time; 0: some seconds. Samples do not depend on it, but for
+   rounding. */
+DIT_INTERNAL void diti_sound_decode(const diti_spectrogram *spectrogram, const diti_vocoder *vocoder, diti_graph *graph,
+                                    diti_tensor tokens, uint32_t tile, diti_tensor out);
+
 /* ---- inside the room ---- */
+
+/* A name in which the first of each pair, where it is, has become the second one. */
+DIT_INTERNAL const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                             size_t size);
 
 #define DITI_KL_MAX_LEVELS 8u
 #define DITI_KL_MAX_RESNETS 8u

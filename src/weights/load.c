@@ -121,7 +121,8 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
 
 /* [rows, columns], behind leading ones, too, [rows, columns, 1, 1], [rows, columns, 1, 1, 1], [rows, columns /
    kernel^2, kernel, kernel] or [rows, columns / (frames * kernel^2), frames, kernel, kernel], frames may be 1. The
-   first two of these five are one in files of stable-diffusion.cpp. */
+   first two of these five are one in files of stable-diffusion.cpp. A convolution over time alone may lack the last
+   two. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
                               uint32_t kernel, uint32_t frames) {
     uint64_t expected[5];
@@ -132,10 +133,12 @@ static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *ten
     expected[3] = expected[4] = kernel;
     if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
         return true;
+    if (tensor->rank == 3 && kernel == 1 && frames > 1) rank = from = 3;
+    if (rank == 3) expected[2] = frames;
     if (tensor->rank == 4 && kernel > 1 && tensor->shape[0] == expected[0] * expected[1] &&
         tensor->shape[1] == frames && tensor->shape[2] == kernel && tensor->shape[3] == kernel)
         return true;
-    if (tensor->rank < rank || (tensor->rank != 2 && tensor->rank != 4 && tensor->rank != 5))
+    if (tensor->rank < rank || (tensor->rank != 2 && tensor->rank != rank && tensor->rank != 4 && tensor->rank != 5))
         return diti_loader_fail_shape(loader, tensor, expected, rank);
     for (i = 0; i < tensor->rank; i++)
         if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, tensor->rank);
@@ -828,6 +831,37 @@ DIT_INTERNAL void diti_load_offset(diti_loader *loader, diti_weight *out, uint32
                                    const char *name) {
     diti_load_vector(loader, out, 1, columns, name);
     if (out->part_count) loader->uploads[loader->upload_count - 1].added = added;
+}
+
+DIT_INTERNAL void diti_load_remake(diti_loader *loader, uint32_t back,
+                                   void (*make)(const uint32_t *made, const float *values, float *out)) {
+    diti_upload *upload = &loader->uploads[loader->upload_count - 1 - back];
+    if (loader->error.result) return;
+    upload->make = make;
+    upload->made[0] = upload->floats;
+}
+
+DIT_INTERNAL void diti_load_made(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                 uint32_t frames, const char *name, const uint64_t *shape, uint32_t rank,
+                                 void (*make)(const uint32_t *made, const float *values, float *out),
+                                 const uint32_t made[6]) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    diti_upload *upload;
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    if (!tensor) return;
+    for (i = 0; i < rank && tensor->rank == rank && tensor->shape[i] == shape[i];) i++;
+    if (i < rank) {
+        diti_loader_fail_shape(loader, tensor, shape, rank);
+        return;
+    }
+    diti_loader_add_floats(loader, out, tensor, rows, columns, false);
+    if (!out->part_count) return;
+    out->frames = frames;
+    upload = &loader->uploads[loader->upload_count - 1];
+    upload->make = make;
+    memcpy(upload->made, made, sizeof upload->made);
+    upload->made[0] = (uint32_t)diti_stored_tensor_elements(tensor);
 }
 
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,

@@ -115,6 +115,17 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
     return result;
 }
 
+static dit_result diti_upload_read_made(const diti_env *env, const diti_checkpoint *checkpoint,
+                                        const diti_upload *upload, float *out, dit_error *err) {
+    float *values = (float *)diti_alloc_array(env, upload->made[0], sizeof *values);
+    dit_result result;
+    if (!values) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
+    result = diti_checkpoint_read_float(checkpoint, upload->tensor, values, upload->made[0], err);
+    if (result >= 0) upload->make(upload->made, values, out);
+    diti_free(env, values);
+    return result;
+}
+
 static uint16_t diti_narrow_value(uint16_t stored, bool *fits) {
     const uint32_t size = stored & 0x7fffu, bits = (uint32_t)stored << 16, beyond = 0x4780, infinite = 0x7f80;
     float value;
@@ -152,6 +163,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
                                          const diti_upload *upload, uint64_t done, uint64_t size, void *out,
                                          dit_error *err) {
     if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
+    if (upload->make) return diti_upload_read_made(env, checkpoint, upload, (float *)out, err);
     if (upload->factors)
         return diti_factor_read(checkpoint, upload->tensor, upload->first, upload->floats, (float *)out, err);
     if (upload->floats) {

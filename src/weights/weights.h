@@ -104,8 +104,11 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     float added;           /* floats: to each */
     bool inverse;          /* floats: 1 / value; they must be finite, and not 0 */
     bool factors;          /* floats: the factors of rows from `first` on */
-    bool halves;           /* stored as BF16, on the device F16 */
-    dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
+    /* floats: what this makes of the tensor's values, made[0] of them, with the other numbers; NULL: as they are */
+    void (*make)(const uint32_t *made, const float *values, float *out);
+    uint32_t made[6];
+    bool halves; /* stored as BF16, on the device F16 */
+    dit_type i8; /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
@@ -350,6 +353,15 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
 /* A vector of so many values, to each of which a number is added: norms whose weights are stored around 0. */
 DIT_INTERNAL DITI_UNUSED void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
                                                const char *name);
+/* The vector that was loaded `back` loads of a vector before the last one becomes what make says, see diti_upload. */
+DIT_INTERNAL DITI_UNUSED void diti_load_remake(diti_loader *loader, uint32_t back,
+                                               void (*make)(const uint32_t *made, const float *values, float *out));
+/* F32 [rows, columns], which make makes of a tensor of that shape, of so many dimensions, as diti_upload says; made[0]
+   is set here. frames: see diti_weight. */
+DIT_INTERNAL DITI_UNUSED void diti_load_made(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                             uint32_t frames, const char *name, const uint64_t *shape, uint32_t rank,
+                                             void (*make)(const uint32_t *made, const float *values, float *out),
+                                             const uint32_t made[6]);
 /* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                        const char *name);
