@@ -86,6 +86,12 @@ DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_
     out->shape.sound_frames =
         diti_sound_frames(&model->transformer->traits, frames, desc->fps, diti_request_positions(model, out));
     out->shape.latent_frames = latent + out->shape.extra_frames + out->shape.sound_frames;
+    if (model->vocoder && !desc->no_sound) {
+        out->shape.sound_samples = diti_sound_samples(model->vocoder, out->shape.sound_tokens);
+        if (!out->shape.sound_samples && out->shape.sound_tokens)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_job_desc: the sound of %u frames is too long; set no_sound, or make fewer", frames);
+    }
     out->shape.float_frames = desc->float_frames || desc->loop_count > 1;
     out->fps = desc->fps;
     return DIT_OK;

@@ -292,6 +292,27 @@ static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_
     if (!self) diti_clip_emit_texels(share, graph, all);
 }
 
+/* The sound of a clip, whose tokens stand in the latent behind the frames of pictures. */
+static void diti_clip_emit_sound(diti_share *share, diti_graph *graph, uint32_t image) {
+    const dit_model *model = share->job->model;
+    const diti_job_request *request = &share->job->request;
+    const diti_job_shape *shape = &request->shape;
+    uint32_t channels = model->transformer->traits.latent_channels,
+             area = request->latent_width * request->latent_height;
+    diti_element activation = graph->activation;
+    diti_sound_traits traits;
+    diti_tensor tokens = diti_tensor_view(graph, share->program.latent, image * channels, channels,
+                                          (shape->latent_frames - shape->sound_frames) * area, shape->sound_tokens);
+    diti_sound_traits_of(model->spectrogram, model->vocoder, &traits);
+    share->program.sounds[image] =
+        diti_tensor_state(graph, DITI_F32, shape->sound_samples, traits.channels, "sound of a clip");
+    graph->activation = DITI_F32;
+    tokens = diti_planar_to_rows(graph, tokens, 1, channels, 1, 0);
+    graph->activation = activation;
+    if (diti_graph_failed(graph)) return;
+    diti_sound_decode(model->spectrogram, model->vocoder, graph, tokens, 0, share->program.sounds[image]);
+}
+
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
    a run first comes to them. */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
@@ -321,6 +342,8 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
                   diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
                   "latents of a clip");
     }
+    for (i = 0; i < request->shape.image_count && !share->assignment.share && request->shape.sound_samples; i++)
+        diti_clip_emit_sound(share, graph, i);
     diti_guard_judge(graph);
     graph->guard_apart = !divided;
     for (i = 0; i < DITI_VAE_CHUNK_KINDS; i++) program->chunk_segments[i] = UINT32_MAX;

@@ -290,6 +290,9 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
     if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
     if (model->image_encoder)
         diti_weight_infos(diti_clip_vision_weights(model->image_encoder), DIT_ROLE_IMAGE_ENCODER, out, room, &found);
+    if (model->spectrogram)
+        diti_weight_infos(diti_spectrogram_weights(model->spectrogram), DIT_ROLE_SOUND, out, room, &found);
+    if (model->vocoder) diti_weight_infos(diti_vocoder_weights(model->vocoder), DIT_ROLE_SOUND, out, room, &found);
     *count = out && found > room ? room : found;
     return DIT_OK;
 }

@@ -131,6 +131,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "frame_count or float_frames";
     else if (now->sound_tokens != then->sound_tokens)
         what = "fps, by which the clip's sound has its length";
+    else if (now->sound_samples != then->sound_samples)
+        what = "no_sound";
     else if (now->loop_count != then->loop_count || now->loop_frames != then->loop_frames)
         what = "loop_count or loop_frames";
     else if (now->branch && now->extra_frames != then->extra_frames)

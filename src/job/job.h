@@ -44,6 +44,8 @@ typedef enum diti_part {
     DITI_PART_CONTROL, /* one for each control net */
     DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MAX_CONTROLS,
     DITI_PART_IMAGE_ENCODER,
+    DITI_PART_SPECTROGRAM,
+    DITI_PART_VOCODER,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -113,6 +115,8 @@ struct dit_model {
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
     diti_vae *tae;                   /* for previews; NULL: vae */
+    diti_spectrogram *spectrogram;   /* of a clip's sound; NULL: the model makes none */
+    diti_vocoder *vocoder;           /* is there where spectrogram is */
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
     diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
     diti_json *index;                /* parsed model_index.json or NULL */
@@ -241,6 +245,7 @@ typedef struct diti_job_shape {
                                          not decoded */
     uint32_t sound_frames;            /* latent frames behind the clip's that hold its sound, and are not decoded */
     uint32_t sound_tokens;            /* tokens of the sound there */
+    uint32_t sound_samples;           /* samples that these become in each channel; 0: they are left */
     bool float_frames;                /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
     bool moves;                       /* given[0] is the picture that a model moves; where shape.starts, a clip to begin
@@ -498,7 +503,8 @@ typedef struct diti_program {
         plane_noise,                /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
-        latents[DITI_JOB_MAX_IMAGES]; /* one picture each; texels: what its image takes, which may be rgba */
+        latents[DITI_JOB_MAX_IMAGES], /* one picture each; texels: what its image takes, which may be rgba */
+        sounds[DITI_JOB_MAX_IMAGES];  /* F32 [samples, channels], a clip's each, where there is sound */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
     VkCommandBuffer snapshot_copies[2], states_copy;  /* copies of the job's first share; copy of a resumed share */

@@ -30,7 +30,7 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     options.types = desc->types;
     options.type_count = desc->type_count;
     options.types_used = &model->types_used;
-    options.adapts = role != DIT_ROLE_VAE;
+    options.adapts = role != DIT_ROLE_VAE && role != DIT_ROLE_SOUND;
     options.role = part == DITI_PART_TRANSFORMER_2 ? DIT_ROLE_TRANSFORMER_2 : role;
     if (!diti_model_wants(model, role)) return options;
     if (model->merges.count && options.adapts) options.merges = &model->merges;
@@ -325,6 +325,66 @@ static dit_result diti_model_load_image_encoder(dit_model *model, const dit_mode
     return result;
 }
 
+/* A component that is there for sound has to bring what the source lacks of it. */
+static dit_result diti_model_check_sound(const dit_model_desc *desc, const diti_model_part parts[2], dit_error *err) {
+    uint32_t i = 0;
+    while (i < desc->component_count && desc->components[i].role != DIT_ROLE_SOUND) i++;
+    if (i == desc->component_count || (!parts[0].checkpoint && !parts[1].checkpoint)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "components[%u] (%s): there is %s, but no %s, which sound needs as well", (unsigned)i,
+                     desc->components[i].source.path ? desc->components[i].source.path : "data",
+                     parts[0].checkpoint ? "an audio_vae" : "a vocoder", parts[0].checkpoint ? "vocoder" : "audio_vae");
+}
+
+static dit_result diti_model_load_sound_parts(dit_model *model, const dit_model_desc *desc,
+                                              const diti_model_part parts[2], dit_error *err) {
+    diti_load_options options;
+    diti_component_source from = DITI_ZERO;
+    diti_sound_traits traits;
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        dit_result result;
+        options = diti_model_options(model, desc, (diti_part)(DITI_PART_SPECTROGRAM + (int)i), DIT_ROLE_SOUND);
+        from.device = diti_model_device(model, DIT_ROLE_SOUND);
+        from.env = &model->env;
+        from.config = parts[i].config;
+        from.checkpoint = parts[i].checkpoint;
+        from.prefix = parts[i].prefix;
+        from.options = &options;
+        result = i ? diti_vocoder_create(&from, &model->vocoder, err)
+                   : diti_spectrogram_create(&from, &model->spectrogram, err);
+        DITI_TRY(diti_model_name_config(&parts[i], result, err));
+    }
+    diti_sound_traits_of(model->spectrogram, model->vocoder, &traits);
+    if (traits.token_values == model->transformer->traits.latent_channels &&
+        traits.moment_values == traits.vocoder_values)
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "the audio_vae makes %u bands of tokens with %u values, the vocoder reads %u, and the transformer "
+                     "makes tokens with %u; they belong to different models",
+                     (unsigned)traits.moment_values, (unsigned)traits.token_values, (unsigned)traits.vocoder_values,
+                     (unsigned)model->transformer->traits.latent_channels);
+}
+
+/* For models that denoise the sound of a clip with it; without either part clips are silent. */
+static dit_result diti_model_load_sound(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want wants[2] = {{DIT_ROLE_SOUND, "audio_vae", DITI_ENCODER_NONE},
+                                             {DIT_ROLE_SOUND, "vocoder", DITI_ENCODER_NONE}};
+    diti_model_part parts[2];
+    dit_result result;
+    if (!model->transformer || !(model->transformer->traits.sound_rate > 0) || !diti_model_wants(model, DIT_ROLE_SOUND))
+        return DIT_OK;
+    memset(parts, 0, sizeof parts);
+    result = diti_model_locate(model, desc, &wants[0], &parts[0], err);
+    if (result >= 0) result = diti_model_locate(model, desc, &wants[1], &parts[1], err);
+    if (result >= 0)
+        result = parts[0].checkpoint && parts[1].checkpoint ? diti_model_load_sound_parts(model, desc, parts, err)
+                                                            : diti_model_check_sound(desc, parts, err);
+    diti_json_free(&model->env, parts[0].config);
+    diti_json_free(&model->env, parts[1].config);
+    return result;
+}
+
 /* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
 static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_TAE, "", DITI_ENCODER_NONE};
@@ -515,6 +575,12 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
     if (model->transformer) diti_model_describe_frames(model);
+    if (model->vocoder) {
+        diti_sound_traits sound;
+        diti_sound_traits_of(model->spectrogram, model->vocoder, &sound);
+        info->sound_rate = sound.rate;
+        info->sound_channels = sound.channels;
+    }
     for (i = 0; i < DITI_COUNT(model->packages); i++) {
         if (model->packages[i]) info->absent_bytes += diti_package_absent(model->packages[i]);
     }
@@ -612,6 +678,10 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     diti_clip_vision_destroy(model->image_encoder);
+    diti_spectrogram_destroy(model->spectrogram);
+    diti_vocoder_destroy(model->vocoder);
+    model->spectrogram = NULL;
+    model->vocoder = NULL;
     model->image_encoder = NULL;
     model->transformer = NULL;
     model->vae = NULL;
@@ -630,6 +700,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_image_encoder(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_sound(model, desc, err);
     if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
@@ -754,6 +825,10 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
     if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
     if (model->image_encoder && diti_model_wants(model, DIT_ROLE_IMAGE_ENCODER))
         parts[DITI_PART_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder);
+    if (model->vocoder) {
+        parts[DITI_PART_SPECTROGRAM] = diti_spectrogram_weights(model->spectrogram);
+        parts[DITI_PART_VOCODER] = diti_vocoder_weights(model->vocoder);
+    }
 }
 
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
@@ -830,6 +905,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
     if (result == DIT_OK)
         result = diti_model_load_part(model, desc, "image encoder", diti_model_load_image_encoder, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "sound", diti_model_load_sound, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
@@ -860,7 +936,8 @@ static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *
 
 static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *desc, dit_error *err) {
     const uint32_t known = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 |
-                           1u << DIT_ROLE_TEXT_3 | 1u << DIT_ROLE_VAE | 1u << DIT_ROLE_IMAGE_ENCODER;
+                           1u << DIT_ROLE_TEXT_3 | 1u << DIT_ROLE_VAE | 1u << DIT_ROLE_IMAGE_ENCODER |
+                           1u << DIT_ROLE_SOUND;
     if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: desc is NULL");
     if (desc->_zero_begin || desc->_zero_end)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -885,8 +962,8 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
     if ((desc->parts & ~known) && (desc->parts | known) != UINT32_MAX) /* all of them: ~(1u << DIT_ROLE_VAE) */
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_model_desc: parts has the bits 0x%x, which are of no part; 1u << role is the bit of a "
-                         "transformer (TRANSFORMER), text encoder (TEXT_1 to TEXT_3), autoencoder (VAE) or image "
-                         "encoder (IMAGE_ENCODER)",
+                         "transformer (TRANSFORMER), text encoder (TEXT_1 to TEXT_3), autoencoder (VAE), image "
+                         "encoder (IMAGE_ENCODER) or of sound (SOUND)",
                          desc->parts & ~known);
     if (desc->weights_by_need && (desc->weight_budget || desc->release_text_encoders))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,

@@ -203,6 +203,8 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.mistral3_24b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.ministral3_3b.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_MISTRAL, "text_encoders.llm."},
+    {DIT_ROLE_SOUND, DITI_ENCODER_NONE, "audio_vae."},
+    {DIT_ROLE_SOUND, DITI_ENCODER_NONE, "vocoder."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "llm_adapter."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "model.diffusion_model.llm_adapter."},
@@ -212,11 +214,24 @@ static bool diti_kind_is_clip(diti_encoder_kind kind) {
     return kind == DITI_ENCODER_CLIP_L || kind == DITI_ENCODER_CLIP_G;
 }
 
+/* The part that makes a sound's spectrogram, whose other names are those of pictures' autoencoders; or its vocoder. */
+static bool diti_part_sounds(const diti_model_part *part, bool vocoder) {
+    static const char *const names[2][4] = {
+        {"decoder.up.0.block.0.conv1.conv.weight", NULL},
+        {"ups.0.weight", "upsamplers.0.weight", "bwe_generator.ups.0.weight", "bwe_generator.upsamplers.0.weight"}};
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(names[0]) && names[vocoder][i]; i++)
+        if (diti_part_has(part->checkpoint, part->prefix, names[vocoder][i])) return true;
+    return false;
+}
+
 static bool diti_part_fits(const diti_model_want *want, const diti_model_part *part) {
     diti_encoder_kind kind;
     switch (want->role) {
     case DIT_ROLE_TRANSFORMER: return diti_transformer_known(part->config, part->checkpoint, part->prefix);
+    case DIT_ROLE_SOUND: return diti_part_sounds(part, diti_equal(want->folder, "vocoder"));
     case DIT_ROLE_VAE:
+        if (diti_part_sounds(part, false)) return false;
         return diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
@@ -300,7 +315,7 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
         if (result < 0 || !part->package) continue;
         result = index && desc->components[index - 1].role == DIT_ROLE_T5
                      ? diti_model_look_for_t5(model, part, err)
-                     : diti_model_look(model, want, search.named, part, err);
+                     : diti_model_look(model, want, search.named && want->role != DIT_ROLE_SOUND, part, err);
         if (part->checkpoint) model->used[index] = true;
     }
     return result;
@@ -444,14 +459,17 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         if (component->role == DIT_ROLE_LORA) continue;
         if (model->used[i + 1]) continue;
         diti_format(number, sizeof number, "components[%u]", (unsigned)i);
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s holds no part that this model has a place for: %s",
-                         path ? path : number,
-                         component->role == DIT_ROLE_T5          ? "no T5 text encoder"
-                         : component->role == DIT_ROLE_TOKENIZER ? "no tokenizer of one of its text encoders"
-                         : component->role == DIT_ROLE_IMAGE_ENCODER
-                             ? "an image encoder serves models that read the picture which they move"
-                             : "neither a transformer, an autoencoder, one of its "
-                               "text encoders nor a tokenizer of these");
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s holds no part that this model has a place for: %s",
+            path ? path : number,
+            component->role == DIT_ROLE_T5          ? "no T5 text encoder"
+            : component->role == DIT_ROLE_TOKENIZER ? "no tokenizer of one of its text encoders"
+            : component->role == DIT_ROLE_IMAGE_ENCODER
+                ? "an image encoder serves models that read the picture which they move"
+            : component->role == DIT_ROLE_SOUND
+                ? "sound has an audio_vae and a vocoder, and serves models that make it with a clip (LTX-2)"
+                : "neither a transformer, an autoencoder, one of its "
+                  "text encoders nor a tokenizer of these");
     }
     return DIT_OK;
 }

@@ -9,7 +9,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
     dit_error why;
     if (!job || !dst) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: job and dst must be given");
     if ((frame >= job->request.shape.frames && frame != DIT_ALL_FRAMES) || image >= job->request.shape.image_count ||
-        (int)what < DIT_READ_RGBA8 || (int)what > DIT_READ_PREVIEW) {
+        (int)what < DIT_READ_RGBA8 || (int)what > DIT_READ_SOUND_F32) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
@@ -25,11 +25,18 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
         if (status.result < 0 && err) *err = why;
         return status.result == DIT_OK ? DIT_WORKING : status.result;
     }
+    if (what == DIT_READ_SOUND_F32 && !job->request.shape.sound_samples)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_read: there is no sound; dit_model_info.sound_rate tells whether the model makes any, "
+            "and dit_job_desc.no_sound leaves it out");
     if (what == DIT_READ_RGB_F32 && job->request.shape.clip && !job->request.shape.float_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_read: floats of frames are kept where dit_job_desc.float_frames asks for them");
     if (status.result < 0 && err) *err = why;
-    if (status.result == DIT_WORKING && what != DIT_READ_LATENT_F32 && frame < status.frame) return DIT_OK;
+    if (status.result == DIT_WORKING && what != DIT_READ_LATENT_F32 && what != DIT_READ_SOUND_F32 &&
+        frame < status.frame)
+        return DIT_OK;
     if (status.result != DIT_OK) return status.result;
     return job->recording ? diti_run_check_health(job) : DIT_OK;
 }
@@ -130,6 +137,15 @@ static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size
     return diti_plan_read(program->plan, program->latents[image], dst, need, err);
 }
 
+static dit_result diti_read_sound(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
+    const diti_program *program = &job->shares[0]->program;
+    size_t need = (size_t)job->request.shape.sound_samples * job->model->info.sound_channels * sizeof(float);
+    if (size < need)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the sound needs %llu bytes, %llu were given",
+                         (unsigned long long)need, (unsigned long long)size);
+    return diti_plan_read(program->plan, program->sounds[image], dst, need, err);
+}
+
 DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
                                 size_t row_pitch, dit_error *err) {
     const diti_program *program;
@@ -142,6 +158,7 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
     case DIT_READ_RGBA8: return diti_read_rgba(job, program->rgba[image], (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_LATENT_F32: return diti_read_latent(job, image, dst, size, err);
+    case DIT_READ_SOUND_F32: return diti_read_sound(job, image, dst, size, err);
     case DIT_READ_PREVIEW: return diti_read_rgba(job, program->preview, (uint8_t *)dst, size, row_pitch, err);
     }
     return DIT_ERROR_INVALID_ARGUMENT;

@@ -42,6 +42,7 @@ DIT_INTERNAL void diti_run_end(dit_job *job, dit_result result, const dit_error 
         job->status.fraction = 1;
         job->status.step = job->request.shape.steps;
         job->status.frame = job->request.shape.frames;
+        job->status.sound_samples = job->request.shape.sound_samples;
     }
     if (!job->recording) job->status.reused = diti_job_reused(job);
     diti_unlock(&job->status_lock);
@@ -185,7 +186,9 @@ static void diti_run_log_rerun(diti_share *share, const diti_verdict *verdict) {
     }
     diti_lock(&job->status_lock);
     job->status.result = DIT_WORKING;
-    if (job->recording) job->status.frame = 0; /* all was recorded, perhaps, and nothing of it can be read */
+    if (job->recording)
+        job->status.frame = job->status.sound_samples =
+            0; /* all was recorded, perhaps, and nothing of it can be read */
     job->status.reruns++;
     job->status.rerun_op = rerun ? rerun->op : NULL;
     diti_unlock(&job->status_lock);

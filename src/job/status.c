@@ -15,7 +15,7 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
     if (out && job->recording) out->reused = diti_job_reused(shared); /* the commands run whenever they do */
     if (out && out->result == DIT_OK && diti_job_must_repeat(job)) {
         out->result = DIT_WORKING;
-        out->frame = 0;
+        out->frame = out->sound_samples = 0;
     }
     if (err) *err = job->error;
     diti_unlock(&shared->status_lock);

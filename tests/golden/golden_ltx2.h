@@ -204,6 +204,39 @@ static inline bool golden_ltx2_run(golden_pipe *p, dit_job_desc *desc, dit_job *
     return good;
 }
 
+/* The clip's sound against that of the reference (tests/reference/ltx2_sound.py), [channels, samples]; a buffer that is
+   too small, and a job that leaves it out. */
+static inline void golden_ltx2_sound(golden_pipe *p, dit_job *job) {
+    diti_checkpoint *file = golden_open_checkpoint(&p->g->env, p->folder->path, "sound.safetensors");
+    uint64_t count = 0, i, half;
+    float *reference = golden_floats(file, "out", &count), *samples = (float *)calloc(count + 1, sizeof *samples),
+          *turned = (float *)calloc(count + 1, sizeof *turned);
+    dit_model_info info;
+    dit_status status;
+    dit_error err = DITI_ZERO;
+    dit_model_get_info(p->model, &info);
+    dit_job_status(job, &status, NULL);
+    half = count / 2;
+    golden_require(p->g, info.sound_channels == 2 && info.sound_rate >= 24000 && status.sound_samples == half,
+                   "a sound of %u samples in %u channels at %u Hz", status.sound_samples, info.sound_channels,
+                   info.sound_rate);
+    golden_require(p->g,
+                   dit_job_read(job, DIT_READ_SOUND_F32, 0, 0, samples, count * sizeof *samples - 1, 0, &err) ==
+                           DIT_ERROR_INVALID_ARGUMENT &&
+                       strstr(err.message, "the sound needs"),
+                   "a sound too long for its buffer: %s", err.message);
+    if (golden_require(p->g,
+                       dit_job_read(job, DIT_READ_SOUND_F32, 0, 0, samples, count * sizeof *samples, 0, &err) == DIT_OK,
+                       "the sound: %s", err.message)) {
+        for (i = 0; i < count; i++) turned[i % 2 * half + i / 2] = samples[i];
+        golden_compare(p->g, "sound", turned, reference, count, golden_clips_tolerance(p));
+    }
+    free(reference);
+    free(samples);
+    free(turned);
+    diti_checkpoint_close(file);
+}
+
 /* Eight steps without guidance are those of distilled models; with it, or of another number, they are the scheduler's.
  */
 static inline void golden_ltx2_distilled(golden_pipe *p, dit_job_desc desc) {
@@ -266,9 +299,11 @@ static inline void golden_ltx2_pipe(golden *g, const golden_folder *folder) {
             p.model->encoders[0].tokens = p.model->encoders[1].tokens = GOLDEN_LTX2_TEXT; /* as recorded */
         golden_ltx2_text(&p, desc.negative_prompt, 0);
         golden_ltx2_text(&p, desc.prompt, 1);
-        if (golden_ltx2_run(&p, &desc, &job, "in.latents", "in.audio_latents", "step2.latents", "out.audio_latents"))
+        if (golden_ltx2_run(&p, &desc, &job, "in.latents", "in.audio_latents", "step2.latents", "out.audio_latents")) {
             golden_clips_frames(&p, golden_clips_read(&p, job), desc.frame_count, (size_t)desc.width * desc.height,
                                 GOLDEN_FRAMES_01, "out.video01");
+            golden_ltx2_sound(&p, job);
+        }
         dit_job_destroy(job);
         job = NULL;
         golden_ltx2_distilled(&p, desc);
