@@ -207,7 +207,7 @@ static int make_clip(walk *w) {
     uint32_t frame, i, open = 0;
     int code = EXIT_GOOD;
     for (; open < w->o.output_count && !code; open++)
-        if (!clip_open(&w->clips[open], w->o.outputs[open], w->o.width, w->o.height, w->o.frames, w->o.fps, NULL))
+        if (!clip_open(&w->clips[open], w->o.outputs[open], w->o.width, w->o.height, w->o.frames, w->o.fps, NULL, NULL))
             code = EXIT_OUTPUT;
     for (frame = 0; frame < w->o.frames && !code; frame++) {
         if (!make_frame(w, frame)) code = exit_code_of(w->err.result);

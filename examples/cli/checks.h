@@ -34,6 +34,7 @@ static const part_option part_options[] = {
     {"--clip-vision", DIT_ROLE_IMAGE_ENCODER, offsetof(options, clip_vision)},
     {"--vae", DIT_ROLE_VAE, offsetof(options, vae)},
     {"--taesd", DIT_ROLE_TAE, offsetof(options, taesd)},
+    {"--audio-vae", DIT_ROLE_SOUND, offsetof(options, audio_vae)},
     {"--high-noise-control-net", DIT_ROLE_CONTROL, offsetof(options, high_noise_net)}, /* before the other expert's */
     {"--control-net", DIT_ROLE_CONTROL, offsetof(options, control_net)},
     {"--tokenizer", DIT_ROLE_TOKENIZER, offsetof(options, tokenizer)}};
@@ -130,6 +131,11 @@ static bool makes_clip(const app *a) {
     const clip_ending *ending = clip_find_ending(a->o.output);
     if (!a->r.frames || (to_stdout(&a->o) && a->r.frames == 1)) return false;
     return a->r.frames > 1 || a->r.loops > 1 || (ending && ending->kind != CLIP_PNGS) || clip_is_pattern(a->o.output);
+}
+
+/* Whether a clip's sound is written, with it or beside it; standard output has frames alone. */
+static bool makes_sound(const app *a) {
+    return a->info.sound_rate && !a->o.no_sound && a->o.output && !to_stdout(&a->o) && makes_clip(a) && a->r.loops <= 1;
 }
 
 /* A picture or clip on standard output: one, and not for a terminal. Events of --json go there, too. */
@@ -264,6 +270,7 @@ static void list_inputs(const app *a, input_list *out) {
         {"--clip-vision", o->clip_vision},
         {"--vae", o->vae},
         {"--taesd", o->taesd},
+        {"--audio-vae", o->audio_vae},
         {"--tokenizer", o->tokenizer},
         {"--init-img", a->handed[0].rgba ? NULL : o->init_image},
         {"--end-img", o->end_image},

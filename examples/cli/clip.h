@@ -29,6 +29,7 @@ typedef struct clip {
     unsigned char *planes;
     uint32_t sequence; /* of APNG's chunks */
     long process;      /* ffmpeg */
+    const char *sound; /* a WAV file that ffmpeg reads, too; NULL: none */
 #ifdef DIT_WEBP
     WebPAnimEncoder *webp;
 #endif
@@ -69,6 +70,12 @@ static const clip_ending *clip_find_ending(const char *path) {
     for (i = 0; dot && i < sizeof clip_endings / sizeof clip_endings[0]; i++)
         if (strcmp(clip_endings[i].ending, dot) == 0) return &clip_endings[i];
     return NULL;
+}
+
+/* Whether a file of that name has a place for sound, too. */
+static inline bool clip_holds_sound(const char *path) {
+    const clip_ending *ending = clip_find_ending(path);
+    return ending && ending->kind == CLIP_FFMPEG && strcmp(ending->container, "gif") != 0;
 }
 
 /* Where the number of a frame stands in a name of numbered PNGs, "%d" or "%04d": its length, 0: nowhere. *digits: how
@@ -150,6 +157,50 @@ static const char *why_no_clip(const char *path) {
         return why_not_writable(first);
     }
     return why_not_writable(path);
+}
+
+/* ---- Sound ---- */
+
+/* The name of the WAV file beside a clip: clip.wav beside clip.gif and clip-0001.png, DIR/sound.wav beside
+   DIR/%04d.png. */
+static inline bool clip_sound_path(const char *path, char *out, size_t size) {
+    const char *at, *base = base_name(path), *dot = strrchr(base, '.');
+    int digits;
+    size_t stem = clip_find_number(path, &at, &digits) ? (size_t)(at - path) : (size_t)((dot ? dot : base) - path);
+    while (stem > (size_t)(base - path) && strchr("-_.", path[stem - 1])) stem--;
+    return snprintf(out, size, "%.*s%s.wav", (int)stem, path, stem == (size_t)(base - path) ? "sound" : "") < (int)size;
+}
+
+static void store_le(unsigned char *out, uint32_t value, int bytes) {
+    int i;
+    for (i = 0; i < bytes; i++) out[i] = (unsigned char)(value >> 8 * i);
+}
+
+/* A WAV file with samples of 16 bits; samples are [count][channels] in -1..1. Freed with free; NULL without memory, or
+   where there are more samples than such a file holds. */
+static inline unsigned char *encode_wav(const float *samples, uint32_t count, uint32_t channels, uint32_t rate,
+                                        size_t *size) {
+    const uint64_t values = (uint64_t)count * channels;
+    unsigned char *wav = values < 0x7fffff00u ? (unsigned char *)malloc(44 + 2 * (size_t)values) : NULL;
+    size_t i;
+    if (!wav) return NULL;
+    memcpy(wav, "RIFF....WAVEfmt ", 16);
+    store_le(wav + 4, (uint32_t)(36 + 2 * values), 4);
+    store_le(wav + 16, 16, 4);
+    store_le(wav + 20, 1, 2); /* whole numbers */
+    store_le(wav + 22, channels, 2);
+    store_le(wav + 24, rate, 4);
+    store_le(wav + 28, 2 * channels * rate, 4);
+    store_le(wav + 32, 2 * channels, 2);
+    store_le(wav + 34, 16, 2);
+    memcpy(wav + 36, "data", 4);
+    store_le(wav + 40, (uint32_t)(2 * values), 4);
+    for (i = 0; i < values; i++) {
+        float v = samples[i] < -1 ? -1 : samples[i] > 1 ? 1 : samples[i];
+        store_le(wav + 44 + 2 * i, (uint32_t)lrintf(v * 32767), 2);
+    }
+    *size = 44 + 2 * (size_t)values;
+    return wav;
 }
 
 /* ---- Y4M ---- */
@@ -390,6 +441,11 @@ static bool clip_png_put(clip *c, const unsigned char *rgba) {
  */
 #define CLIP_COLOURS "setparams=range=tv:colorspace=smpte170m:color_primaries=bt709:color_trc=iec61966-2-1"
 
+/* Sound as players of each container know it. */
+static const char *clip_sound_codec(const char *container) {
+    return strcmp(container, "webm") == 0 ? "libopus" : "aac";
+}
+
 static bool clip_ffmpeg_begin(clip *c) {
     const char *container = clip_find_ending(c->path)->container;
     const char *filter = strcmp(container, "gif") == 0 ? c->rate > 50 * c->scale ? "fps=50," CLIP_GIF : CLIP_GIF
@@ -397,12 +453,14 @@ static bool clip_ffmpeg_begin(clip *c) {
                                                        : CLIP_COLOURS ",format=yuv444p";
     /* what a player has to know stands in front, so that a clip plays while it is loaded */
     const bool mov = strcmp(container, "mp4") == 0 || strcmp(container, "mov") == 0;
-    char target[PATH_SIZE + 8];
+    char target[PATH_SIZE + 8], sound[PATH_SIZE + 8];
 #ifdef _WIN32
-    char command[PATH_SIZE + 400];
+    char command[2 * PATH_SIZE + 500], more[PATH_SIZE + 64] = "";
     snprintf(target, sizeof target, "file:%s", c->out.part);
-    snprintf(command, sizeof command, "ffmpeg -v error -xerror -y -f yuv4mpegpipe -i - -vf %s %s -f %s \"%s\"", filter,
-             mov ? "-movflags +faststart" : "", container, target);
+    snprintf(sound, sizeof sound, "file:%s", c->sound ? c->sound : "");
+    if (c->sound) snprintf(more, sizeof more, "-i \"%s\" -c:a %s -b:a 192k", sound, clip_sound_codec(container));
+    snprintf(command, sizeof command, "ffmpeg -v error -xerror -y -f yuv4mpegpipe -i - %s -vf %s %s -f %s \"%s\"", more,
+             filter, mov ? "-movflags +faststart" : "", container, target);
     c->stream = _popen(command, "wb");
     return c->stream || clip_fail(c, "ffmpeg cannot be started");
 #else
@@ -411,29 +469,35 @@ static bool clip_ffmpeg_begin(clip *c) {
     char *comment = length && length < most ? (char *)malloc(length + 16) : NULL;
     pid_t process;
     snprintf(target, sizeof target, "file:%s", c->out.part[0] ? c->out.part : c->path);
+    snprintf(sound, sizeof sound, "file:%s", c->sound ? c->sound : "");
     if (comment) snprintf(comment, length + 16, "comment=%s", c->text);
     if (pipe(ends) != 0) return free(comment), clip_fail_errno(c);
     process = fork();
     if (process == 0) {
-        const char *arguments[] = {"ffmpeg",
-                                   "-v",
-                                   "error",
-                                   "-xerror",
-                                   "-y",
-                                   "-f",
-                                   "yuv4mpegpipe",
-                                   "-i",
-                                   "-",
-                                   "-vf",
-                                   filter,
-                                   "-metadata",
-                                   comment ? comment : "comment=",
-                                   "-f",
-                                   container,
-                                   mov ? "-movflags" : target,
-                                   mov ? "+faststart" : NULL,
-                                   target,
-                                   NULL};
+        const char *with_sound[] = {"-i", sound, "-c:a", clip_sound_codec(container), "-b:a", "192k"};
+        const char *arguments[32] = {"ffmpeg",
+                                     "-v",
+                                     "error",
+                                     "-xerror",
+                                     "-y",
+                                     "-f",
+                                     "yuv4mpegpipe",
+                                     "-i",
+                                     "-",
+                                     "-vf",
+                                     filter,
+                                     "-metadata",
+                                     comment ? comment : "comment=",
+                                     "-f",
+                                     container,
+                                     mov ? "-movflags" : target,
+                                     mov ? "+faststart" : NULL,
+                                     target,
+                                     NULL};
+        if (c->sound) { /* behind the frames' "-i", "-" */
+            memmove(arguments + 9 + 6, arguments + 9, 12 * sizeof arguments[0]);
+            memcpy(arguments + 9, with_sound, sizeof with_sound);
+        }
         dup2(ends[0], 0);
         close(ends[0]);
         close(ends[1]);
@@ -489,13 +553,15 @@ static void clip_take_rate(clip *c, double fps) {
 }
 
 /* Begins a clip of so many frames of RGBA, fps of them a second (0.001 to 1000); "-" is Y4M to the standard output.
-   text: what made it, in UTF-8; NULL: nothing. path, text and c stay where they are until clip_close, which is due
-   after a failure, too: c->why says what it was. */
+   text: what made it, in UTF-8; NULL: nothing. sound: a WAV file, which what ffmpeg makes but GIF gets, too; NULL:
+   none. path, text, sound and c stay where they are until clip_close, which is due after a failure, too: c->why says
+   what it was. */
 static bool clip_open(clip *c, const char *path, uint32_t width, uint32_t height, uint32_t frames, double fps,
-                      const char *text) {
+                      const char *text, const char *sound) {
     const char *why = why_no_clip(path);
     memset(c, 0, sizeof *c);
     c->path = path;
+    c->sound = clip_holds_sound(path) ? sound : NULL;
     c->text = text;
     c->width = width;
     c->height = height;

@@ -21,9 +21,9 @@ static const char *grouped(uint64_t value) {
 
 /* ---- Parts ---- */
 
-static const dit_role weight_roles[] = {DIT_ROLE_TEXT_1,        DIT_ROLE_TEXT_2,      DIT_ROLE_TEXT_3,
-                                        DIT_ROLE_IMAGE_ENCODER, DIT_ROLE_TRANSFORMER, DIT_ROLE_TRANSFORMER_2,
-                                        DIT_ROLE_VAE,           DIT_ROLE_TAE,         DIT_ROLE_CONTROL};
+static const dit_role weight_roles[] = {
+    DIT_ROLE_TEXT_1,        DIT_ROLE_TEXT_2, DIT_ROLE_TEXT_3, DIT_ROLE_IMAGE_ENCODER, DIT_ROLE_TRANSFORMER,
+    DIT_ROLE_TRANSFORMER_2, DIT_ROLE_VAE,    DIT_ROLE_TAE,    DIT_ROLE_CONTROL,       DIT_ROLE_SOUND};
 enum { WEIGHT_ROLES = sizeof weight_roles / sizeof weight_roles[0] };
 
 static const char *text_name(const dit_model_info *info, int index) {
@@ -41,6 +41,7 @@ static const char *role_name(const dit_model_info *info, dit_role role) {
     case DIT_ROLE_VAE: return "autoencoder";
     case DIT_ROLE_TAE: return "tiny autoencoder";
     case DIT_ROLE_CONTROL: return "control net";
+    case DIT_ROLE_SOUND: return "sound";
     case DIT_ROLE_TRANSFORMER_2:
         return info->default_frames ? "transformer for low noise" : "unconditional transformer"; /* of Ideogram 4 */
     case DIT_ROLE_IMAGE_ENCODER: return "image encoder";
@@ -97,6 +98,14 @@ static uint64_t role_bytes(const weight_table *table, dit_role role) {
     return bytes;
 }
 
+static uint64_t role_parameters(const dit_model_info *info, const weight_table *table, dit_role role) {
+    uint64_t count = 0;
+    uint32_t i;
+    if (role < (dit_role)(sizeof info->parameters / sizeof info->parameters[0])) return info->parameters[role];
+    for (i = 0; i < table->count; i++) count += table->rows[i].role == role ? table->rows[i].parameters : 0;
+    return count;
+}
+
 /* "Q8_0 14.9 MB in 199 tensors, F32 ..." */
 static void tell_types(const weight_table *table, dit_role role) {
     const char *between = "";
@@ -115,13 +124,13 @@ static void tell_weights(const dit_model_info *info, const weight_table *table) 
     printf("%-17s%16s%12s  %s\n", "part", "parameters", "device", "types: bytes in the files, in tensors");
     for (i = 0; i < WEIGHT_ROLES; i++) {
         dit_role role = weight_roles[i];
-        uint64_t bytes = role_bytes(table, role);
-        if (!info->parameters[role]) continue;
-        printf("%-17s%16s%12s  ", role_name(info, role), grouped(info->parameters[role]), sized(bytes));
+        uint64_t bytes = role_bytes(table, role), count = role_parameters(info, table, role);
+        if (!count) continue;
+        printf("%-17s%16s%12s  ", role_name(info, role), grouped(count), sized(bytes));
         tell_types(table, role);
         printf("\n");
         all += bytes;
-        parameters += info->parameters[role];
+        parameters += count;
     }
     printf("%-17s%16s%12s\n", "all", grouped(parameters), sized(all));
     if (info->streamed_bytes)
@@ -156,6 +165,10 @@ static void tell_family(const char *path, const dit_model *model, const dit_mode
         printf(", then %g", (double)info->default_low_guidance);
     printf("%s%s unless told otherwise\n", info->default_sampler[0] ? ", sampler " : "", info->default_sampler);
     if (advice) printf("%s (--steps, --cfg-scale)\n", advice);
+    if (info->sound_rate)
+        printf("clips have sound: %u channels, %u Hz\n", info->sound_channels, info->sound_rate);
+    else if (strcmp(info->family, "ltx2") == 0)
+        printf("clips have no sound: audio_vae or vocoder is missing (--audio-vae names a file with both)\n");
 }
 
 /* ---- Level 2: memory ---- */

@@ -254,8 +254,61 @@ static int restart_job(app *a, uint32_t i) {
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
 }
 
+/* The clip's sound as a WAV file; *samples: of each channel. */
+static int save_sound(app *a, const char *path, uint32_t *samples) {
+    dit_status status;
+    dit_result result;
+    unsigned char *wav = NULL;
+    size_t size = 0, values;
+    float *sound;
+    int code = EXIT_GOOD;
+    dit_job_status(a->job, &status, NULL);
+    *samples = status.sound_samples;
+    values = (size_t)status.sound_samples * a->info.sound_channels;
+    sound = malloc(values * sizeof *sound + 1);
+    if (!sound) return complain(EXIT_MEMORY, "out of memory for the clip's sound; --no-sound leaves it out");
+    result = dit_job_read(a->job, DIT_READ_SOUND_F32, 0, 0, sound, values * sizeof *sound, 0, &a->err);
+    if (result != DIT_OK)
+        code = dit_failed(a, result, NULL);
+    else
+        wav = encode_wav(sound, status.sound_samples, a->info.sound_channels, a->info.sound_rate, &size);
+    free(sound);
+    if (code) return code;
+    if (!wav) return complain(EXIT_MEMORY, "out of memory for the clip's sound; --no-sound leaves it out");
+    if (!write_file(path, wav, size)) code = output_failed(a, path);
+    free(wav);
+    return code;
+}
+
+/* Opens the file of a clip. wav: its sound; NULL: it has none, or it comes later. */
+static int begin_clip(app *a, const char *path, uint32_t frames, const char *text, const char *wav) {
+    if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, a->o.no_metadata ? NULL : text, wav))
+        return EXIT_OUTPUT;
+    if (a->o.quality) a->clip.quality = a->r.quality;
+    return EXIT_GOOD;
+}
+
+/* A clip that is made, with its sound: ffmpeg reads that first. */
+static int put_clip_with_sound(app *a, const char *path, uint32_t frames, const char *text, const char *wav,
+                               uint32_t *samples) {
+    int code = save_sound(a, wav, samples);
+    if (!code) code = begin_clip(a, path, frames, text, wav);
+    return code ? code : put_frames(a, frames);
+}
+
+static void tell_sound_file(app *a, const char *path, uint32_t samples) {
+    if (a->o.json)
+        tell_sound(a, path, samples);
+    else if (!a->o.quiet)
+        printf("%s%s  its sound, %u channel%s, %u Hz, %.2f s\n", a->title, path, a->info.sound_channels,
+               a->info.sound_channels > 1 ? "s" : "", a->info.sound_rate, (double)samples / a->info.sound_rate);
+}
+
 /* Makes a clip, or several that continue each other, into one file. */
 static int make_clip(app *a, uint32_t i) {
+    const bool sounds = makes_sound(a);
+    uint32_t samples = 0;
+    char wav[PATH_SIZE + 8] = "";
     const uint32_t frames = a->r.loops * (a->r.frames - dit_job_overlap(a->job)) + dit_job_overlap(a->job);
     const char *told = to_stdout(&a->o) ? "standard output" : a->o.output;
     char path[PATH_SIZE], begin[PATH_SIZE], end[PATH_SIZE], *text = parameters_text(a, i);
@@ -265,9 +318,13 @@ static int make_clip(app *a, uint32_t i) {
     picture_path(a->o.output, a->first_picture + i, true, path, sizeof path);
     if (!to_stdout(&a->o)) told = path;
     a->strip_frames = 0;
-    if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, a->o.no_metadata ? NULL : text))
-        code = EXIT_OUTPUT;
-    if (a->o.quality) a->clip.quality = a->r.quality;
+    memset(&a->clip, 0, sizeof a->clip);
+    if (!sounds) code = begin_clip(a, path, frames, text, NULL);
+    if (clip_holds_sound(path))
+        snprintf(wav, sizeof wav, "%s.wav", path); /* until ffmpeg has read it */
+    else if (sounds && !clip_sound_path(path, wav, sizeof wav))
+        code =
+            complain(EXIT_OUTPUT, "%s: the name of a file for its sound is too long; --no-sound leaves it out", path);
     for (a->loop = 0; a->loop < a->r.loops && !code; a->loop++) {
         if (i || a->loop) {
             code = choose_prompt(a);
@@ -276,12 +333,14 @@ static int make_clip(app *a, uint32_t i) {
         if (!code) code = run_job(a, i);
     }
     a->loop = 0;
+    if (sounds && !code) code = put_clip_with_sound(a, path, frames, text, wav, &samples);
     first = code;
     if (!clip_close(&a->clip) && (!code || (code == EXIT_OUTPUT && !caught_signal))) {
         close_line(a);
         code = complain(strstr(a->clip.why, "memory") ? EXIT_MEMORY : EXIT_OUTPUT, "cannot write %s: %s", told,
                         a->clip.why);
     }
+    if (sounds && (code || first || clip_holds_sound(path))) remove(wav);
     numbered = a->clip.kind == CLIP_PNGS && clip_number_path(path, 0, begin, sizeof begin) &&
                clip_number_path(path, frames - 1, end, sizeof end);
     if (numbered && frames == 1) told = begin, numbered = false;
@@ -296,6 +355,7 @@ static int make_clip(app *a, uint32_t i) {
         fprintf(to_stdout(&a->o) ? stderr : stdout, "%s%s%s%s  %u frame%s, %g a second  seed %llu  %.2f s\n", a->title,
                 numbered ? begin : told, numbered ? " to " : "", numbered ? base_name(end) : "", frames,
                 frames > 1 ? "s" : "", a->r.fps, (unsigned long long)(a->r.seed + i), a->took.total);
+    if (sounds && !clip_holds_sound(path)) tell_sound_file(a, wav, samples);
     fflush(stdout);
     return EXIT_GOOD;
 }

@@ -19,7 +19,8 @@ typedef struct options {
         *type_rules, *repeat_from, *batch, *grid, *quality, *serve, *completion;
     const char *init_image, *end_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last,
         *low_guidance, *rescale, *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
-    const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *clip_vision, *vae, *taesd, *tokenizer;
+    const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *clip_vision, *vae, *taesd, *audio_vae,
+        *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
     const char *control_net, *high_noise_net, *control_image, *control_video, *control_strength, *control_first,
@@ -35,7 +36,7 @@ typedef struct options {
     const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
     unsigned lora_count;
     bool hires, resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune,
-        no_metadata, list_devices, list_models, doctor, json, man, verbose, quiet, help, help_all, version;
+        no_metadata, no_sound, list_devices, list_models, doctor, json, man, verbose, quiet, help, help_all, version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -136,6 +137,7 @@ static const option_entry option_table[] = {
     {"--clip-vision", NULL, "--image-encoder", TEXT(clip_vision), TOLD_HERE, "CLIP vision"},
     {"--vae", NULL, NULL, TEXT(vae), TOLD_HERE, "VAE"},
     {"--taesd", NULL, "--tae", TEXT(taesd), TOLD_HERE, "TAESD"},
+    {"--audio-vae", NULL, NULL, TEXT(audio_vae), UNTOLD},
     {"--tokenizer", NULL, NULL, TEXT(tokenizer), TOLD_HERE, "Tokenizer"},
     {"--lora", NULL, NULL, TEXT(lora), TOLD_HERE, "LoRA"},
     {"--lora-merge", NULL, NULL, FLAG(lora_merge), TOLD_HERE, "LoRA merged"},
@@ -156,6 +158,7 @@ static const option_entry option_table[] = {
     {"--latent-out", NULL, NULL, TEXT(latent_out), UNTOLD},
     {"--batch", NULL, "--from-file", TEXT(batch), UNTOLD},
     {"--grid", NULL, NULL, TEXT(grid), UNTOLD},
+    {"--no-sound", NULL, NULL, FLAG(no_sound), UNTOLD},
     {"--no-metadata", NULL, "--disable-metadata|--disable-image-metadata", FLAG(no_metadata), UNTOLD},
     {"--json", NULL, NULL, FLAG(json), UNTOLD},
     {"--preview", NULL, NULL, TEXT(preview), UNTOLD},
@@ -256,6 +259,7 @@ static const char more_help_text[] =
     "      --quality N             of .jpg and .webp, 1 to 100 (default: 95, of clips\n"
     "                              100); a .webp of 100 loses nothing\n"
     "      --grid FILE             all pictures of a run on one sheet, too\n"
+    "      --no-sound              clips of LTX-2 without their sound\n"
     "      --no-metadata           files without the text of their parameters\n"
     "      --json                  tell progress, files, times and errors as lines of\n"
     "                              JSON on standard output (stderr with -o -)\n"
@@ -271,6 +275,7 @@ static const char more_help_text[] =
     "      --uncond-diffusion-model PATH  the transformer by which Ideogram 4 guides\n"
     "      --clip-vision PATH      the image encoder of models that move a picture\n"
     "      --embeddings-connectors PATH  LTX-2's, where they are a file of their own\n"
+    "      --audio-vae PATH        what makes the sound of LTX-2's clips, likewise\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
     "      --end-img FILE          the last frame of a clip, beside --init-img\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
@@ -499,7 +504,6 @@ static const struct {
     {"", "--unet|--unet-name|--transformer", "--diffusion-model is the transformer's file"},
     {"", "--hf-repo|--hf-file|--hf-token|--repo-id",
      "nothing is downloaded; --list-models shows what others have downloaded"},
-    {"", "--audio-vae", "clips of LTX-2 are written without their sound; leave it out"},
     {"", "--llm-vision|--qwen2vl-vision", "--llm names the encoder's whole folder, which has its vision tower"},
     {"",
      "--high-noise-steps|--high-noise-sampling-method|--high-noise-scheduler|--high-noise-eta|--high-noise-guidance|"

@@ -110,6 +110,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
                                                        : (a->r.steps + 4) / 5; /* decoding takes about a step */
     }
     desc->vae_tile = a->r.vae_tile;
+    desc->no_sound = !makes_sound(a);
     desc->split = a->o.split;
     desc->resume_on_loss = a->o.resume;
     desc->progress.func = on_progress;

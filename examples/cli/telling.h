@@ -130,6 +130,17 @@ static void tell_file(app *a, const char *path, uint32_t i, uint32_t frames) {
     end_event(a, &out);
 }
 
+/* The sound of a clip, in a file beside it. */
+static void tell_sound(const app *a, const char *path, uint32_t samples) {
+    parameter_text out = {0};
+    begin_event(a, &out, "sound");
+    json_text(&out, "path", path);
+    json_count(&out, "rate", a->info.sound_rate);
+    json_count(&out, "channels", a->info.sound_channels);
+    json_count(&out, "samples", samples);
+    end_event(a, &out);
+}
+
 /* Returns code. */
 static int tell_failure(const app *a, int code) {
     parameter_text out = {0};

@@ -462,7 +462,7 @@ namespace Dit {
             public uint layers, single_layers, hidden, heads, patch, default_latent_frames;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 3)] public IntPtr[] encoders;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 16)] public IntPtr[] places;
-            public uint lora_count, control_count;
+            public uint lora_count, control_count, sound_rate, sound_channels;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Guidance {
             public float scale, distilled, rescale, skip_layer, first, last, project, norm_limit, skip_first, skip_last;
@@ -516,6 +516,7 @@ namespace Dit {
             public uint preview_interval;
             public int preview;
             public uint vae_tile;
+            public byte no_sound;
             public Target target;
             public Progress progress;
             uint _zero_end;
@@ -527,7 +528,7 @@ namespace Dit {
             public IntPtr rerun_op;
             public uint failed_devices;
             public int result, stage;
-            public uint reused;
+            public uint reused, sound_samples;
         }
 
         [StructLayout(LayoutKind.Sequential)] internal struct Output {

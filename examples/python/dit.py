@@ -78,7 +78,7 @@ class ModelInfo(c.Structure):
         (f32, "default_fps"), (flag, "wants_image,takes_last_image,wants_last_image,wants_mask,wants_control,takes_control,holds_frames,takes_image"), (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
         (c.c_char * 32, "default_sampler"), (c.c_char * 28, "default_schedule"), (f32, "default_low_guidance"), (u64, "weight_bytes,streamed_bytes,absent_bytes"),
         (u32, "layers,single_layers,hidden,heads,patch,default_latent_frames"), (text * 3, "encoders"), (text * 16, "places"),
-        (u32, "lora_count,control_count")])
+        (u32, "lora_count,control_count,sound_rate,sound_channels")])
 
 
 class DeviceInfo(c.Structure):
@@ -121,13 +121,13 @@ class JobDesc(c.Structure):
         (c.POINTER(Image), "control_image"), (u32, "control_count"), (f32, "control_strength"), (c.POINTER(Reference), "references"), (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
         (flag, "float_frames"), (c.POINTER(c.c_float), "lora_weights"), (u32, "lora_weight_count"),
         (pointer, "adapters"), (u32, "adapter_count"), (text, "split"), (flag, "resume_on_loss"), (text, "cache"),
-        (u32, "preview_interval"), (c.c_int, "preview"), (u32, "vae_tile"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])
+        (u32, "preview_interval"), (c.c_int, "preview"), (u32, "vae_tile"), (flag, "no_sound"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])
 
 
 class Status(c.Structure):
     _fields_ = _fields([
         (u32, "step,step_count"), (f32, "fraction"), (u32, "last_slice_us,recorded_us,preview_id,frame,frame_count,reruns"),
-        (text, "rerun_op"), (u32, "failed_devices"), (c.c_int, "result,stage"), (u32, "reused")])
+        (text, "rerun_op"), (u32, "failed_devices"), (c.c_int, "result,stage"), (u32, "reused,sound_samples")])
 
 
 class Output(c.Structure):

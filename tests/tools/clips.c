@@ -43,7 +43,7 @@ static bool write_clip(const char *path, uint32_t width, uint32_t height, uint32
     static unsigned char rgba[MOST_SIDE * MOST_SIDE * 4];
     static clip c;
     uint32_t i;
-    bool good = clip_open(&c, path, width, height, frames, fps, clip_text);
+    bool good = clip_open(&c, path, width, height, frames, fps, clip_text, NULL);
     c.quality = clip_quality;
     for (i = 0; i < frames && good; i++) {
         draw(rgba, width, height, i);
