@@ -167,7 +167,7 @@ static void tell_family(const char *path, const dit_model *model, const dit_mode
     if (advice) printf("%s (--steps, --cfg-scale)\n", advice);
     if (info->sound_rate)
         printf("clips have sound: %u channels, %u Hz\n", info->sound_channels, info->sound_rate);
-    else if (strcmp(info->family, "ltx2") == 0)
+    else if (info->lacks_sound)
         printf("clips have no sound: audio_vae or vocoder is missing (--audio-vae names a file with both)\n");
 }
 

@@ -351,7 +351,7 @@ DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, con
                                            const char *name);
 
 /* A periodic activation of samples, made at twice their rate, so that it adds no tones that they cannot hold
-   (docs/models.md 4.14). u[n] = the sum over i, with n + 5 - i even, of up[i] * x[(n + 5 - i) / 2]; s = u + b *
+   (docs/models.md 4.12). u[n] = the sum over i, with n + 5 - i even, of up[i] * x[(n + 5 - i) / 2]; s = u + b *
    sin(a u)^2 by channel; y[t] = the sum over j of down[j] * s[2t + j - 5]. Beyond its ends a signal has the samples at
    the ends. x [samples, channels]; rates F32 [2, channels]: a, then b; filters F32 [2, DITI_SNAKE_TAPS]: up, then down.
    The result is F32. */

@@ -115,8 +115,8 @@ struct dit_model {
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
     diti_vae *tae;                   /* for previews; NULL: vae */
-    diti_spectrogram *spectrogram;   /* of a clip's sound; NULL: the model makes none */
-    diti_vocoder *vocoder;           /* is there where spectrogram is */
+    diti_spectrogram *spectrogram;   /* makes a clip's sound with vocoder; NULL: the model makes none */
+    diti_vocoder *vocoder;           /* NULL where spectrogram is NULL */
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
     diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
     diti_json *index;                /* parsed model_index.json or NULL */

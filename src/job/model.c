@@ -575,6 +575,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
     if (model->transformer) diti_model_describe_frames(model);
+    info->lacks_sound = model->transformer && model->transformer->traits.sound_rate > 0 && !model->vocoder;
     if (model->vocoder) {
         diti_sound_traits sound;
         diti_sound_traits_of(model->spectrogram, model->vocoder, &sound);

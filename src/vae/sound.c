@@ -1,6 +1,6 @@
 #include "vae/vae.h"
 
-/* The sound of a clip (docs/models.md 4.14): LTX-2's AutoencoderKLLTX2Audio makes a spectrogram of tokens, and its
+/* The sound of a clip (docs/models.md 4.12): LTX-2's AutoencoderKLLTX2Audio makes a spectrogram of tokens, and its
    vocoder samples of that: LTX2Vocoder, or LTX2VocoderWithBWE, whose second net extends the band of the first one's
    samples. Rows are moments of time, columns are channels; all of them are F32, for 16 bits of sound are more than F16
    has. */
@@ -11,7 +11,7 @@
 #define DITI_SOUND_DOWN 4u        /* lines of a spectrogram for each line of the latent, and moments for each token */
 #define DITI_SOUND_HALF 7u        /* the resampler's filter reaches over so many samples on either side */
 #define DITI_SOUND_TOKENS 150u    /* tokens that are decoded at a time, beside those that their sound depends on */
-#define DITI_SOUND_MOST 4096u     /* of sizes that a config.json states */
+#define DITI_SOUND_MOST 4096u     /* sizes that a config.json states are at most this */
 #define DITI_SOUND_LEAKY_OUT 0.01 /* slope of the last leaky ReLU, whatever that of the others */
 
 struct diti_spectrogram {
@@ -49,7 +49,7 @@ struct diti_vocoder {
     diti_component base;
     diti_vocoder_net nets[2];
     uint32_t net_count, rate;
-    uint32_t hop, window, ratio, mels, bins; /* of the second net's spectrogram; bins: frequencies, a multiple of 4 */
+    uint32_t hop, window, ratio, mels, bins; /* the second net's spectrogram; bins: frequencies, a multiple of 4 */
     diti_layer waves;                        /* [2 * bins, taps * hop], without a bias */
     diti_weight bands, resampler;            /* [mels, bins], [ratio * channels, taps * channels] */
 };
@@ -267,7 +267,7 @@ static void diti_vocoder_read_dilations(diti_settings *settings, diti_vocoder_ne
     }
 }
 
-/* What config.json says of a net; its keys begin with `before`. */
+/* A net's sizes, and its settings in config.json, whose keys begin with `before`. */
 static void diti_vocoder_read_net(struct diti_vocoder *own, diti_loader *loader, diti_settings *settings, uint32_t n) {
     diti_vocoder_net *net = &own->nets[n];
     const char *before = n ? "bwe_" : "", *act, *end;

@@ -253,7 +253,8 @@ static const refusal refusals[] = {
     {{"--text-encoder-2", "no such file"}, 3, "--clip-g no such file"},
     {{"--tae", "no such file"}, 3, "--taesd no such file"},
     {{"--embeddings-connectors", "no such file"}, 3, "--clip-g no such file"},
-    {{"--audio-vae", "a.safetensors"}, 2, "clips of LTX-2 are written without their sound"},
+    {{"--audio-vae", "no such file"}, 3, "--audio-vae no such file"},
+    {{"--audio-vae", "tests/fixtures/pipe_ltx2/vocoder"}, 3, "serves models that make it with a clip"},
     {{"--clip_vision", "no such file"}, 3, "--clip-vision no such file"},
     {{"--image-encoder", "no such file"}, 3, "--clip-vision no such file"},
     {{"--cache", "taylorseer"}, 2, "dit: --cache \"taylorseer\" is unknown"},
@@ -642,17 +643,10 @@ static char *const pictureless[] = {"--list-devices", "--info",    "--info-level
 static char *const of_terminal[] = {
     "--batch",   "--grid",        "--json", "--preview-path", "--preview-interval", "--serve",
     "--quality", "--no-metadata", NULL}; /* tests/tools/terminal.c, server.c */
-static char *const of_clips[] = {"--frames",
-                                 "--fps",
-                                 "--init-video",
-                                 "--mask-strategy",
-                                 "--loop",
-                                 "--loop-frames",
-                                 "--loop-edit",
-                                 "--conditioning",
-                                 "--end-img",
-                                 "--control-video",
-                                 NULL}; /* cli_inputs.c: test_clip, test_conditioning, test_followed */
+static char *const of_clips[] = {"--frames",  "--fps",           "--init-video", "--mask-strategy",
+                                 "--loop",    "--loop-frames",   "--loop-edit",  "--conditioning",
+                                 "--end-img", "--control-video", "--audio-vae",  "--no-sound",
+                                 NULL}; /* cli_inputs.c: test_clip, test_conditioning, test_followed; sound_files.c */
 
 /* All options of stable-diffusion.cpp's programs (August 2026): each is one here, or its advice says what is. */
 static void test_flags_of_sd_cpp(void) {

@@ -680,11 +680,12 @@ static void test_bad_paths(void) {
     CHECK(symlink("/dev/full", path) == 0);
     if (clip_has_program("ffmpeg")) refused(path, "ffmpeg did not make it");
     remove(path);
-    CHECK(!clip_open(&c, in_folder("x.y4m"), 6, 4, 1, 0, NULL) && strstr(c.why, "0.001 to 1000") && !clip_close(&c));
-    CHECK(!clip_open(&c, in_folder("x.y4m"), 0, 4, 1, 12, NULL) && strstr(c.why, "a pixel") && !clip_close(&c));
-    CHECK(clip_open(&c, in_folder("x.y4m"), 6, 4, 2, 12, NULL) && clip_put(&c, rgba) && !clip_close(&c) &&
+    CHECK(!clip_open(&c, in_folder("x.y4m"), 6, 4, 1, 0, NULL, NULL) && strstr(c.why, "0.001 to 1000") &&
+          !clip_close(&c));
+    CHECK(!clip_open(&c, in_folder("x.y4m"), 0, 4, 1, 12, NULL, NULL) && strstr(c.why, "a pixel") && !clip_close(&c));
+    CHECK(clip_open(&c, in_folder("x.y4m"), 6, 4, 2, 12, NULL, NULL) && clip_put(&c, rgba) && !clip_close(&c) &&
           strstr(c.why, "not all of its frames"));
-    CHECK(clip_open(&c, in_folder("x.apng"), 6, 4, 1, 12, NULL) && clip_put(&c, rgba) && !clip_put(&c, rgba) &&
+    CHECK(clip_open(&c, in_folder("x.apng"), 6, 4, 1, 12, NULL, NULL) && clip_put(&c, rgba) && !clip_put(&c, rgba) &&
           !clip_close(&c) && strstr(c.why, "all of its frames"));
     CHECK_MESSAGE(count_files() == before, "%d files stay", count_files() - before);
 }

@@ -14,7 +14,7 @@ static double clamped(const matrix *x, long row, uint32_t column) {
     return (double)at(x, (uint32_t)(row < 0 ? 0 : row > last ? last : row), column);
 }
 
-/* u[n] of docs/models.md 4.14, then what the snake makes of it. */
+/* u[n] of docs/models.md 4.12, then what the snake makes of it. */
 static double snake_at(const matrix *x, long n, uint32_t c, const float *filters, double a, double b) {
     double u = 0, s;
     long i;

@@ -1,0 +1,320 @@
+/* Clips with sound, as build/dit writes them: WAV files have the samples that the API gives, beside whatever has no
+   place for them; ffmpeg gets them where it is. Then the API in an engine's frames, in batches, without sound, and
+   models that lack a part. test-runs: lavapipe */
+#define _GNU_SOURCE
+#include "command_line.h"
+#include "vulkan_test.h"
+
+#define SOUNDS "tests/fixtures/pipe_ltx2"
+#define CLIP "-m", SOUNDS, "-p", "a fox", "--steps", "1", "-W", "64", "-H", "32", "--frames", "9", "--fps", "24"
+enum { RATE = 48000, CHANNELS = 2, SAMPLES = 990, FRAMES = 9 };
+
+/* ---- WAV ---- */
+
+static uint32_t number(const unsigned char *p, int bytes) {
+    uint32_t v = 0;
+    for (int i = 0; i < bytes; i++) v |= (uint32_t)p[i] << 8 * i;
+    return v;
+}
+
+/* The file against samples [SAMPLES][CHANNELS]. */
+static void check_wav(const char *path, const float *samples) {
+    size_t size = 0;
+    unsigned char *wav = load(path, &size);
+    int worst = 0;
+    if (!CHECK_MESSAGE(wav && size == 44 + 2 * SAMPLES * CHANNELS, "%s has %zu bytes", path, size)) {
+        free(wav);
+        return;
+    }
+    CHECK(!memcmp(wav, "RIFF", 4) && number(wav + 4, 4) == size - 8 && !memcmp(wav + 8, "WAVEfmt ", 8) &&
+          number(wav + 16, 4) == 16 && number(wav + 20, 2) == 1 && number(wav + 22, 2) == CHANNELS &&
+          number(wav + 24, 4) == RATE && number(wav + 28, 4) == RATE * CHANNELS * 2 &&
+          number(wav + 32, 2) == CHANNELS * 2 && number(wav + 34, 2) == 16 && !memcmp(wav + 36, "data", 4) &&
+          number(wav + 40, 4) == size - 44);
+    for (size_t i = 0; i < SAMPLES * CHANNELS; i++) {
+        int stored = (int16_t)number(wav + 44 + 2 * i, 2), wanted = (int)lrint(32767.0 * (double)samples[i]);
+        if (abs(stored - wanted) > worst) worst = abs(stored - wanted);
+    }
+    CHECK_MESSAGE(worst == 0, "%s is not what the API gives: off by %d", path, worst);
+    free(wav);
+}
+
+/* ---- The API ---- */
+
+typedef struct api {
+    dit_context *context;
+    dit_model *model;
+    dit_error err;
+} api;
+
+static bool open_api(api *a, const char *path, const dit_component *part, dit_model_info *info) {
+    dit_context_desc context = {0};
+    dit_model_desc model = {0};
+    memset(a, 0, sizeof *a);
+    model.source.path = path;
+    model.components = part;
+    model.component_count = part ? 1 : 0;
+    if (!CHECK_MESSAGE(dit_context_create(&context, &a->context, &a->err) == DIT_OK, "%s", a->err.message))
+        return false;
+    if (dit_model_load(a->context, &model, &a->model, &a->err) != DIT_OK) return false;
+    dit_model_get_info(a->model, info);
+    return true;
+}
+
+static void close_api(api *a) {
+    dit_model_destroy(a->model);
+    dit_context_destroy(a->context);
+}
+
+static dit_job_desc request(const api *a) {
+    dit_job_desc desc = {0};
+    desc.model = a->model;
+    desc.prompt = "a fox";
+    desc.steps = 1;
+    desc.width = 64;
+    desc.height = 32;
+    desc.frame_count = FRAMES;
+    desc.fps = 24;
+    desc.seed = 42;
+    return desc;
+}
+
+/* The sound of a clip of a finished job. */
+static void read_sound(api *a, dit_job *job, uint32_t image, float *samples) {
+    dit_status status;
+    dit_job_status(job, &status, NULL);
+    CHECK_MESSAGE(status.sound_samples == SAMPLES, "%u samples", status.sound_samples);
+    memset(samples, 0, SAMPLES * CHANNELS * sizeof *samples);
+    CHECK_MESSAGE(dit_job_read(job, DIT_READ_SOUND_F32, image, 0, samples, SAMPLES * CHANNELS * sizeof *samples, 0,
+                               &a->err) == DIT_OK,
+                  "%s", a->err.message);
+}
+
+static bool run(api *a, const dit_job_desc *desc, dit_job **job) {
+    dit_result result = DIT_WORKING;
+    if (!CHECK_MESSAGE(dit_job_create(a->context, desc, job, &a->err) == DIT_OK, "%s", a->err.message)) return false;
+    while (result == DIT_WORKING) result = dit_job_wait(*job, UINT64_MAX);
+    dit_job_status(*job, NULL, &a->err);
+    return CHECK_MESSAGE(result == DIT_OK, "%s", a->err.message);
+}
+
+static void test_api(api *a, float *samples) {
+    static float other[SAMPLES * CHANNELS], first[SAMPLES * CHANNELS];
+    dit_job_desc desc = request(a);
+    dit_status status;
+    dit_job *job = NULL;
+    double loud = 0;
+    if (run(a, &desc, &job)) read_sound(a, job, 0, samples);
+    for (int i = 0; i < SAMPLES * CHANNELS; i++) loud += fabs((double)samples[i]);
+    CHECK_MESSAGE(loud > 1 && loud < SAMPLES * CHANNELS, "the samples' sum is %g", loud);
+    CHECK(dit_job_read(job, DIT_READ_SOUND_F32, 1, 0, other, sizeof other, 0, &a->err) == DIT_ERROR_INVALID_ARGUMENT);
+    desc.seed = 43; /* again, with another seed, and by restart */
+    CHECK(dit_job_restart(job, &desc, &a->err) == DIT_OK);
+    dit_job_status(job, &status, NULL);
+    CHECK(status.sound_samples == 0 &&
+          dit_job_read(job, DIT_READ_SOUND_F32, 0, 0, other, sizeof other, 0, &a->err) == DIT_WORKING);
+    while (dit_job_wait(job, UINT64_MAX) == DIT_WORKING) {
+    }
+    read_sound(a, job, 0, other);
+    CHECK_MESSAGE(memcmp(other, samples, sizeof other) != 0, "another seed, another sound");
+    desc.no_sound = true;
+    CHECK_MESSAGE(dit_job_restart(job, &desc, &a->err) == DIT_ERROR_INVALID_ARGUMENT &&
+                      strstr(a->err.message, "no_sound"),
+                  "%s", a->err.message);
+    dit_job_destroy(job);
+    job = NULL;
+    if (run(a, &desc, &job)) { /* without it */
+        dit_job_status(job, &status, NULL);
+        CHECK(status.sound_samples == 0 && dit_job_read(job, DIT_READ_SOUND_F32, 0, 0, other, sizeof other, 0,
+                                                        &a->err) == DIT_ERROR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(strstr(a->err.message, "there is no sound") != NULL, "%s", a->err.message);
+    }
+    dit_job_destroy(job);
+    job = NULL;
+    desc.no_sound = false;
+    desc.seed = 42;
+    desc.image_count = 2;
+    if (run(a, &desc, &job)) { /* a batch: seeds 42 and 43 */
+        read_sound(a, job, 0, first);
+        CHECK_MESSAGE(memcmp(first, samples, sizeof first) == 0, "a batch's first clip has the sound of one alone");
+        read_sound(a, job, 1, first);
+        CHECK_MESSAGE(memcmp(first, other, sizeof first) == 0, "and so has its second one");
+    }
+    dit_job_destroy(job);
+}
+
+/* ---- Files ---- */
+
+static const char *told(const outcome *o, const char *what) { return strstr(o->out, what); }
+
+static void test_files(const float *samples) {
+    static const char *const beside[][2] = {{"fox.y4m", "fox.wav"},
+                                            {"cat.apng", "cat.wav"},
+                                            {"dog.png", "dog.wav"},
+                                            {"numbers-%03d.png", "numbers.wav"},
+                                            {"folder/%04d.png", "folder/sound.wav"}};
+    char line[100];
+    mkdir(in_work("folder"), 0700);
+    for (size_t i = 0; i < DITI_COUNT(beside); i++) {
+        outcome o = RUN(CLIP, "-o", (char *)(uintptr_t)in_work(beside[i][0]));
+        CHECK_MESSAGE(o.code == 0, "%s: %s", beside[i][0], o.err);
+        snprintf(line, sizeof line, "%s  its sound, 2 channels, 48000 Hz, 0.02 s\n", in_work(beside[i][1]));
+        CHECK_MESSAGE(told(&o, line) != NULL, "%s: %s", line, o.out);
+        check_wav(in_work(beside[i][1]), samples);
+    }
+    outcome o = RUN(CLIP, "--no-sound", "-o", (char *)(uintptr_t)in_work("silent.y4m"));
+    CHECK_MESSAGE(o.code == 0 && !told(&o, "its sound") && !exists(in_work("silent.wav")), "--no-sound: %s", o.out);
+    CHECK_MESSAGE(same_files(in_work("silent.y4m"), in_work("fox.y4m")), "frames do not depend on the sound");
+    o = RUN(CLIP, "-q", "-o", "-");
+    CHECK_MESSAGE(o.code == 0 && !exists("sound.wav") && !exists("-.wav"), "standard output has frames alone: %s",
+                  o.err);
+    o = RUN(CLIP, "--json", "-o", (char *)(uintptr_t)in_work("json.y4m"));
+    CHECK_MESSAGE(o.code == 0 && told(&o, "{\"event\":\"sound\",\"path\":\"") &&
+                      told(&o, "json.wav\",\"rate\":48000,\"channels\":2,\"samples\":990}"),
+                  "%s", o.out);
+    mkdir(in_work("taken.wav"), 0700);
+    o = RUN(CLIP, "-o", (char *)(uintptr_t)in_work("taken.y4m"));
+    CHECK_MESSAGE(o.code == 4 && strstr(o.err, "taken.wav") && !exists(in_work("taken.y4m")), "%d: %s", o.code, o.err);
+}
+
+/* ffmpeg, or what stands for it here: a script that keeps its arguments, and the WAV file that they name. */
+static void test_muxing(const float *samples) {
+    static const char script[] =
+        "#!/bin/sh\nfor last; do case $last in *.wav) cp \"${last#file:}\" \"$(dirname \"$0\")/seen.wav\";; esac; done\n"
+        "echo \"$*\" >\"$(dirname \"$0\")/arguments\"\ncat >\"${last#file:}\"\n";
+    static const struct {
+        const char *file, *codec;
+    } cases[] = {
+        {"a.mp4", "-c:a aac -b:a 192k"}, {"b.webm", "-c:a libopus"}, {"c.mkv", "-c:a aac"}, {"d.mov", "-c:a aac"}};
+    char path[4096];
+    size_t size;
+    store(in_work("ffmpeg"), script, sizeof script - 1);
+    chmod(in_work("ffmpeg"), 0700);
+    snprintf(path, sizeof path, "%s:%s", work, getenv("PATH"));
+    setenv("PATH", path, 1);
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        outcome o = RUN(CLIP, "-o", (char *)(uintptr_t)in_work(cases[i].file));
+        char *arguments = (char *)load(in_work("arguments"), &size), wav[340];
+        snprintf(wav, sizeof wav, "%s.wav", in_work(cases[i].file));
+        CHECK_MESSAGE(o.code == 0 && !told(&o, "its sound") && !exists(wav), "%s: %s %s", cases[i].file, o.out, o.err);
+        CHECK_MESSAGE(arguments && strstr(arguments, "-i - -i file:") && strstr(arguments, cases[i].codec), "%s: %s",
+                      cases[i].file, arguments ? arguments : "ffmpeg was not called");
+        check_wav(in_work("seen.wav"), samples);
+        remove(in_work("seen.wav"));
+        free(arguments);
+    }
+    outcome o = RUN(CLIP, "-o", (char *)(uintptr_t)in_work("e.gif"));
+    CHECK_MESSAGE(o.code == 0 && told(&o, "e.wav  its sound") && !exists(in_work("seen.wav")), "a GIF has no sound: %s",
+                  o.out);
+    check_wav(in_work("e.wav"), samples);
+    o = RUN(CLIP, "--no-sound", "-o", (char *)(uintptr_t)in_work("f.mp4"));
+    CHECK_MESSAGE(o.code == 0 && !exists(in_work("seen.wav")), "--no-sound: %s", o.err);
+}
+
+/* ---- Parts ---- */
+
+static void copy(const char *from, const char *to) {
+    size_t size = 0;
+    unsigned char *bytes = load(from, &size);
+    CHECK(bytes != NULL);
+    store(to, bytes, size);
+    free(bytes);
+}
+
+/* The pipeline's folder in the work folder, by links, but for those parts. */
+static const char *folder_without(const char *name, bool audio, bool vocoder) {
+    static char path[340];
+    const char *const parts[] = {"model_index.json",
+                                 "connectors",
+                                 "scheduler",
+                                 "text_encoder",
+                                 "tokenizer",
+                                 "transformer",
+                                 "vae",
+                                 audio ? "audio_vae" : NULL,
+                                 vocoder ? "vocoder" : NULL};
+    char link[700], target[4096], *here = getcwd(NULL, 0);
+    snprintf(path, sizeof path, "%s", in_work(name));
+    mkdir(path, 0700);
+    for (size_t i = 0; i < DITI_COUNT(parts); i++) {
+        if (!parts[i]) continue;
+        snprintf(target, sizeof target, "%s/" SOUNDS "/%s", here, parts[i]);
+        snprintf(link, sizeof link, "%s/%s", path, parts[i]);
+        CHECK(symlink(target, link) == 0);
+    }
+    free(here);
+    return path;
+}
+
+static void test_parts(const float *samples) {
+    static float other[SAMPLES * CHANNELS];
+    dit_component part = {0};
+    dit_model_info info;
+    dit_job *job = NULL;
+    api a;
+    if (open_api(&a, folder_without("silent", false, false), NULL, &info)) { /* as before sound was known */
+        dit_job_desc desc = request(&a);
+        CHECK(info.sound_rate == 0 && info.sound_channels == 0 && info.lacks_sound && info.missing == 0);
+        if (run(&a, &desc, &job))
+            CHECK(dit_job_read(job, DIT_READ_SOUND_F32, 0, 0, other, sizeof other, 0, &a.err) ==
+                  DIT_ERROR_INVALID_ARGUMENT);
+        dit_job_destroy(job);
+    }
+    close_api(&a);
+    outcome o = RUN("--info", (char *)(uintptr_t)in_work("silent"));
+    CHECK_MESSAGE(told(&o, "clips have no sound: audio_vae or vocoder is missing") != NULL, "%s", o.out);
+    o = RUN("--info", (char *)(uintptr_t)SOUNDS);
+    CHECK_MESSAGE(told(&o, "clips have sound: 2 channels, 48000 Hz") != NULL, "%s", o.out);
+    o = RUN(CLIP, "-m", (char *)(uintptr_t)in_work("silent"), "-o", (char *)(uintptr_t)in_work("quiet.y4m"));
+    part.role = DIT_ROLE_SOUND;
+    part.source.path = SOUNDS; /* a component that has both, or the one that is missing */
+    job = NULL;
+    if (CHECK_MESSAGE(open_api(&a, in_work("silent"), &part, &info), "%s", a.err.message)) {
+        dit_job_desc desc = request(&a);
+        CHECK(info.sound_rate == RATE && !info.lacks_sound);
+        if (run(&a, &desc, &job)) read_sound(&a, job, 0, other);
+        CHECK(memcmp(other, samples, sizeof other) == 0);
+        dit_job_destroy(job);
+    }
+    close_api(&a);
+    part.source.path = SOUNDS "/vocoder";
+    CHECK_MESSAGE(open_api(&a, folder_without("half", true, false), &part, &info) && info.sound_rate == RATE, "%s",
+                  a.err.message);
+    close_api(&a);
+    CHECK_MESSAGE(!open_api(&a, in_work("silent"), &part, &info) &&
+                      strstr(a.err.message, "there is a vocoder, but no audio_vae"),
+                  "%s", a.err.message);
+    close_api(&a);
+    part.source.path = SOUNDS "/vae";
+    CHECK_MESSAGE(!open_api(&a, in_work("silent"), &part, &info) &&
+                      strstr(a.err.message, "sound has an audio_vae and a vocoder"),
+                  "%s", a.err.message);
+    close_api(&a);
+    part.source.path = SOUNDS "/vocoder";
+    CHECK_MESSAGE(!open_api(&a, MODEL, &part, &info) && strstr(a.err.message, "serves models that make it with a clip"),
+                  "%s", a.err.message);
+    close_api(&a);
+    copy("tests/fixtures/pipe_ltx2_0/vocoder/diffusion_pytorch_model.safetensors", in_work("other.safetensors"));
+    part.source.path = in_work("other.safetensors"); /* a file alone: its factors are told by its taps */
+    CHECK_MESSAGE(open_api(&a, in_work("half"), &part, &info) && info.sound_rate == 24000, "%s", a.err.message);
+    close_api(&a);
+}
+
+int main(void) {
+    static float samples[SAMPLES * CHANNELS];
+    dit_model_info info;
+    api a;
+    test_vulkan_begin();
+    if (!make_work("sound")) return 1;
+    if (CHECK_MESSAGE(open_api(&a, SOUNDS, NULL, &info), "%s", a.err.message)) {
+        CHECK(info.sound_rate == RATE && info.sound_channels == CHANNELS && !info.lacks_sound);
+        test_api(&a, samples);
+    }
+    close_api(&a);
+    test_files(samples);
+    test_muxing(samples);
+    test_parts(samples);
+    remove_work();
+    test_vulkan_end();
+    return TEST_END("sound_files");
+}
