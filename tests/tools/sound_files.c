@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "command_line.h"
 #include "vulkan_test.h"
+#include "engine.h"
 
 #define SOUNDS "tests/fixtures/pipe_ltx2"
 #define CLIP "-m", SOUNDS, "-p", "a fox", "--steps", "1", "-W", "64", "-H", "32", "--frames", "9", "--fps", "24"
@@ -141,6 +142,40 @@ static void test_api(api *a, float *samples) {
         CHECK_MESSAGE(memcmp(first, other, sizeof first) == 0, "and so has its second one");
     }
     dit_job_destroy(job);
+}
+
+/* In an application's frames the sound is the same, and there when their commands have run. */
+static void test_recording(const float *samples) {
+    static float recorded[SAMPLES * CHANNELS];
+    engine *e = (engine *)calloc(1, sizeof *e);
+    dit_context_desc context = {0};
+    dit_model_desc model = {0};
+    dit_result result = DIT_WORKING;
+    dit_status status;
+    dit_job *job = NULL;
+    api a = {0};
+    if (!engine_make_instance(e) || !engine_make_device(e, true)) return free(e);
+    a.context = engine_context(e, &context);
+    model.source.path = SOUNDS;
+    if (a.context &&
+        CHECK_MESSAGE(dit_model_load(a.context, &model, &a.model, &a.err) == DIT_OK, "%s", a.err.message)) {
+        dit_job_desc desc = request(&a);
+        CHECK_MESSAGE(dit_job_create(a.context, &desc, &job, &a.err) == DIT_OK, "%s", a.err.message);
+        while (job && result == DIT_WORKING) {
+            VkCommandBuffer commands = engine_begin_commands(e);
+            result = dit_job_record(job, commands, 2000);
+            dit_job_status(job, &status, NULL);
+            CHECK(result != DIT_WORKING || status.sound_samples == 0);
+            engine_run(e, commands, VK_NULL_HANDLE, 0);
+        }
+        CHECK_MESSAGE(result == DIT_OK, "%s", dit_result_string(result));
+        if (job) read_sound(&a, job, 0, recorded);
+        CHECK_MESSAGE(!memcmp(recorded, samples, sizeof recorded), "the recorded clip has another sound");
+        dit_job_destroy(job);
+    }
+    close_api(&a);
+    engine_end(e);
+    free(e);
 }
 
 /* ---- Files ---- */
@@ -311,6 +346,7 @@ int main(void) {
         test_api(&a, samples);
     }
     close_api(&a);
+    test_recording(samples);
     test_files(samples);
     test_muxing(samples);
     test_parts(samples);

@@ -393,8 +393,8 @@ static void test_device(diti_rung rung, const char *what, double tolerance) {
         check_map(device, DITI_ACTIVATION_ROOT, 9, 13);
     }
     test_folders(device, what, tolerance);
-    if (rung == DITI_RUNG_BASE) test_originals(device);
-    if (rung == DITI_RUNG_BASE) test_parts(device);
+    if (rung == DITI_RUNG_BASE && test_first_driver()) test_originals(device);
+    if (rung == DITI_RUNG_BASE && test_first_driver() && !test_quick_way("sanitize")) test_parts(device);
     diti_device_close(device);
 }
 
@@ -403,7 +403,9 @@ int main(void) {
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     test_device(DITI_RUNG_BASE, "base", 1e-4);
-    test_device(DITI_RUNG_FP16, "fp16", 2e-2);
+    /* weights are halves then, and products of matrices: 11 bits */
+    if (test_sweeps() || (test_first_driver() && !test_quick_way("sanitize")))
+        test_device(DITI_RUNG_FP16, "fp16", 5e-3);
     test_refusals();
     test_vulkan_end();
     return TEST_END("sound");
