@@ -137,6 +137,15 @@ typedef struct app {
     struct { /* seconds of this picture */
         double ready, prompt, steps, decode, total;
     } took;
+    struct {                         /* of --resume; text NULL: it is not asked for */
+        char path[PATH_SIZE], *text; /* the parameters, which must be those in the file; freed with free */
+        unsigned char *file;         /* as it was found, freed with free; state is in it, NULL: there is none */
+        const unsigned char *state;
+        size_t state_size;
+        uint32_t frames, step; /* numbered frames that are written; step of the newest state */
+        double at;             /* when that was written */
+        bool kept;
+    } resume;
     follower follow;        /* who hears of the request besides the terminal */
     picture handed[HANDED]; /* --init-img, --mask, --ref-image that came as bytes, not as files; rgba NULL: none */
     sheet grid;             /* of --grid */

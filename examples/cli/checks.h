@@ -166,6 +166,17 @@ static int check_still_size(const app *a, still_kind kind) {
                     a->follow.take ? "" : ".");
 }
 
+/* --resume: what no file beside the output can hold, or nobody could go on with. */
+static int check_resume(const app *a) {
+    const char *why = a->follow.take     ? "--serve writes no files"
+                      : to_stdout(&a->o) ? "standard output has no file beside it; name one with --output"
+                      : a->r.count > 1   ? "it is of one picture or clip; leave out --batch-count"
+                      : a->r.loops > 1   ? "clips of --loop need more than it keeps; leave one of them out"
+                                         : NULL;
+    if (!a->o.resumable || !why) return EXIT_GOOD;
+    return complain(EXIT_USAGE, "--resume: %s", why);
+}
+
 /* Whether pictures or clips are made must be known. */
 static int check_results(app *a) {
     options *o = &a->o;
@@ -177,6 +188,7 @@ static int check_results(app *a) {
     if (o->grid && makes_clip(a))
         return complain(EXIT_USAGE, "--grid %s: its sheet shows pictures, and this makes clips; leave it out", o->grid);
     code = check_stdout(a);
+    if (!code) code = check_resume(a);
     if (code || to_stdout(o)) return code;
     check = makes_clip(a) ? check_clip_name : check_picture_name;
     code = check(o->output);

@@ -24,6 +24,7 @@ typedef struct clip {
     uint32_t width, height, frames, written;
     uint32_t rate, scale; /* rate / scale frames a second */
     int quality;          /* of WebP, set behind clip_open; 0, 100: nothing is lost */
+    uint32_t kept;        /* of numbered PNGs, set behind clip_open: the first so many stay where they are there */
     output_file out;      /* file NULL: a frame's file is not open, or all goes to the standard output */
     FILE *stream;         /* where Y4M goes */
     unsigned char *planes;
@@ -421,6 +422,7 @@ static bool clip_png_put(clip *c, const unsigned char *rgba) {
     unsigned char *png;
     bool good;
     if (!clip_number_path(c->path, c->written, path, sizeof path)) return clip_fail(c, "the name is too long");
+    if (c->written < c->kept && file_exists(path)) return true;
     png = encode_png(rgba, c->width, c->height, c->text ? "parameters" : NULL, c->text, &size);
     if (!png) return clip_fail(c, "not enough memory to compress a frame");
     errno = 0;

@@ -114,6 +114,7 @@ static int run_job(app *a, uint32_t picture) {
             code = put_frames(a, status.frame);
             if (code) dit_job_cancel(a->job);
         }
+        if (result == DIT_WORKING) keep_resume(a, &status, false);
         if (result == DIT_WORKING) show_status(a, &status, picture);
     } while (result == DIT_WORKING);
     running_job = NULL;
@@ -130,9 +131,12 @@ static int run_job(app *a, uint32_t picture) {
         close_line(a);
         fprintf(stderr, "dit: %u of %u steps reused blocks (--cache)\n", status.reused, status.step_count);
     }
-    if (result == DIT_OK || code) return code;
-    dit_job_status(a->job, NULL, &a->err);
-    return dit_failed(a, result, NULL);
+    if (result != DIT_OK && !code) {
+        dit_job_status(a->job, NULL, &a->err);
+        code = dit_failed(a, result, NULL);
+    }
+    if (code) keep_resume(a, &status, true);
+    return code;
 }
 
 /* bytes NULL: memory for them is missing. */
@@ -285,6 +289,7 @@ static int begin_clip(app *a, const char *path, uint32_t frames, const char *tex
     if (!clip_open(&a->clip, path, a->r.width, a->r.height, frames, a->r.fps, a->o.no_metadata ? NULL : text, wav))
         return EXIT_OUTPUT;
     if (a->o.quality) a->clip.quality = a->r.quality;
+    a->clip.kept = a->resume.frames;
     return EXIT_GOOD;
 }
 
@@ -424,6 +429,7 @@ static int make_picture(app *a, uint32_t i) {
         if (pasted) swap_made(a);
     }
     if (!code) code = read_latent(a, i);
+    if (!code) end_resume(a);
     dit_trace_end(a->context, range);
     return code;
 }

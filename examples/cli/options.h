@@ -35,8 +35,9 @@ typedef struct options {
         *conditioning_hash, *device_name, *made_by; /* these come from a PNG's text alone */
     const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
     unsigned lora_count;
-    bool hires, resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune,
-        no_metadata, no_sound, list_devices, list_models, doctor, json, man, verbose, quiet, help, help_all, version;
+    bool hires, resume, resumable, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling,
+        tune, no_metadata, no_sound, list_devices, list_models, doctor, json, man, verbose, quiet, help, help_all,
+        version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -154,6 +155,7 @@ static const option_entry option_table[] = {
     {"--lora-dir", NULL, "--lora-model-dir", TEXT(lora_dir), UNTOLD},
     {"--output", "-o", NULL, TEXT(output), UNTOLD},
     {"--encode-prompt", NULL, NULL, TEXT(encode_prompt), UNTOLD},
+    {"--resume", NULL, NULL, FLAG(resumable), UNTOLD},
     {"--resume-on-loss", NULL, NULL, FLAG(resume), UNTOLD},
     {"--latent-out", NULL, NULL, TEXT(latent_out), UNTOLD},
     {"--batch", NULL, "--from-file", TEXT(batch), UNTOLD},
@@ -355,6 +357,8 @@ static const char rarest_help_text[] =
     "                              memory: their files are read once\n"
     "      --devices LIST          several, as 0,1,2,3, for\n"
     "      --split NAME            auto; cfg2,ulysses2; ring4,shard; @plan.json; ...\n"
+    "      --resume                OUTPUT.resume keeps steps that are finished: after\n"
+    "                              an interruption the same command goes on\n"
     "      --resume-on-loss        go on with the others where one fails\n"
     "      --tune                  measure kernels once; kept for later runs\n"
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
@@ -738,6 +742,9 @@ static const char *const member_words[][2] = {
     {"^cache \"", "--cache \""},
     {"^cache: ", "--cache: "},
     {"vae_tile", "--vae-tile-size"},
+    {"keep_state and state are", "--resume is"},
+    {"keep_state and state hold", "--resume keeps"},
+    {"dit_job_desc.state: ", "--resume: "},
     {"resume_on_loss", "--resume-on-loss"},
     {"class_labels", "--class"},
     {"^eta ", "--eta "},

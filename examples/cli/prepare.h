@@ -370,7 +370,9 @@ static int prepare(app *a) {
     code = encode_on_cpu(a);
     if (!code && !a->context) code = open_context(a);
     if (!code) tell_other_device(a);
+    if (!code) code = read_resume(a);
     if (!code) code = load_and_plan(a);
+    if (!code) tell_resume(a);
     close_line(a);
     a->took.ready = now() - begin;
     if (!code && a->o.verbose)

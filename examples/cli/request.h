@@ -113,6 +113,9 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->no_sound = !makes_sound(a);
     desc->split = a->o.split;
     desc->resume_on_loss = a->o.resume;
+    desc->keep_state = a->o.resumable;
+    desc->state = a->resume.state;
+    desc->state_size = a->resume.state_size;
     desc->progress.func = on_progress;
     desc->progress.user = (void *)(uintptr_t)a;
     if (a->r.hires.second) describe_second(a, desc, noise);

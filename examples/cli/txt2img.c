@@ -15,8 +15,8 @@
    given.h    pictures that are given     making.h   steps, previews, files
    hires.h    a second, larger pass       inpaint.h  pasting by a mask
 
-   clip.h, stills.h, sheet.h and parameters.h write files; doctor.h, catalogue.h and completion.h answer questions. make
-   adds what libraries of the distribution give:
+   resume.h keeps what an interrupted picture had finished; clip.h, stills.h, sheet.h and parameters.h write files;
+   doctor.h, catalogue.h and completion.h answer questions. make adds what libraries of the distribution give:
    -DDIT_JPEG, DIT_SIXEL, DIT_EDIT, DIT_JSON, DIT_HTTP. */
 #define _DEFAULT_SOURCE 1 /* signal() that stays installed, realpath */
 #define _XOPEN_SOURCE 700
@@ -53,6 +53,7 @@
 #include "hires.h"
 #include "request.h"
 #include "repeat.h"
+#include "resume.h"
 #include "ahead.h"
 #include "prepare.h"
 #include "making.h"
@@ -148,6 +149,7 @@ static void end_request(app *a) {
     free(a->r.mask.rgba);
     free(a->r.control.rgba);
     free(a->split);
+    free_resume(a);
     a->loop_prompt = a->split = NULL;
     a->strip = a->rgba = NULL;
     a->latents = NULL;

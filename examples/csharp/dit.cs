@@ -512,7 +512,9 @@ namespace Dit {
             public IntPtr adapters;
             public uint adapter_count;
             public IntPtr split;
-            public byte resume_on_loss;
+            public byte resume_on_loss, keep_state;
+            public IntPtr state;
+            public UIntPtr state_size;
             public IntPtr cache;
             public uint preview_interval;
             public int preview;

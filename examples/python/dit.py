@@ -120,7 +120,7 @@ class JobDesc(c.Structure):
         (c.POINTER(Image), "init_image"), (u32, "init_count"), (c.POINTER(Image), "mask"), (u32, "mask_count"), (f32, "strength"),
         (c.POINTER(Image), "control_image"), (u32, "control_count"), (f32, "control_strength"), (c.POINTER(Reference), "references"), (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
         (flag, "float_frames"), (c.POINTER(c.c_float), "lora_weights"), (u32, "lora_weight_count"),
-        (pointer, "adapters"), (u32, "adapter_count"), (text, "split"), (flag, "resume_on_loss"), (text, "cache"),
+        (pointer, "adapters"), (u32, "adapter_count"), (text, "split"), (flag, "resume_on_loss"), (flag, "keep_state"), (pointer, "state"), (size_t, "state_size"), (text, "cache"),
         (u32, "preview_interval"), (c.c_int, "preview"), (u32, "vae_tile"), (flag, "no_sound"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])
 
 

@@ -32,6 +32,7 @@ DIT_INTERNAL void diti_job_drop_terms(dit_job *job) {
     uint32_t rank;
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++)
         if (job->terms[rank]) diti_letter_drop(job->context->peers, &job->terms[rank]);
+    if (job->states_letter) diti_letter_drop(job->context->peers, &job->states_letter);
     job->agrees = false;
 }
 

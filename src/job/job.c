@@ -37,8 +37,10 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
     if (result == DIT_OK) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_create(job, err);
+    if (result == DIT_OK) result = diti_state_take(job, desc, err);
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
     if (result == DIT_OK) diti_job_rewind(job);
+    if (result == DIT_OK) diti_state_set_out(job);
     return result;
 }
 
@@ -159,6 +161,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "preview_interval, or preview";
     else if (now->resumes != then->resumes)
         what = "resume_on_loss";
+    else if (now->keeps != then->keeps)
+        what = "keep_state";
     else if (now->vae_tile != then->vae_tile)
         what = "vae_tile";
     else if (now->clip_skip != then->clip_skip)
@@ -285,6 +289,9 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
     if (job->resumed)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_restart: the job has lost a device; create a new job, on devices that work");
+    if (desc->state)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_restart: dit_job_desc.state is for dit_job_create; a restart begins with step 1");
     for (i = 0; i < job->share_count; i++) DITI_TRY(diti_device_check(job->shares[i]->device, err));
     dit_job_status(job, &status, NULL);
     before = desc->loop && status.result == DIT_OK ? &job->request : NULL;
@@ -311,6 +318,8 @@ static dit_result diti_job_start_again(dit_job *job, const dit_job_desc *desc, d
     taken = result == DIT_OK || job->shares[0]->program.plan != plan;
     if (result == DIT_OK) { /* a run that goes on keeps the exponents that it has learned */
         for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->program.plan);
+        job->begins_at = 0; /* a state was for the first run alone */
+        job->shares[0]->states_due = false;
         result = diti_job_write_inputs(job, &why);
     }
     if (result < 0 && err) *err = why;

@@ -293,6 +293,7 @@ typedef struct diti_job_shape {
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* division over devices; degrees 0: whatever suits the context's */
     bool resumes;                    /* the job goes on without a device that fails */
+    bool keeps;                      /* dit_job_save_state gives what another job needs to go on */
     uint32_t strips, warmup;         /* strips and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
     bool int8_feedback;              /* devices add the error of int8 values in the next step */
@@ -403,7 +404,7 @@ typedef struct diti_job_before {
     dit_status status;
 } diti_job_before;
 
-/* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
+/* With resume_on_loss or keep_state: what the solver remembers behind a step, copied to the host. */
 typedef struct diti_snapshot {
     diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
     uint64_t values[2]; /* values of the plan's timeline when a place is filled; 0: the place has nothing new */
@@ -1072,11 +1073,8 @@ DIT_INTERNAL dit_result diti_job_tell_terms(dit_job *job, bool made, dit_error *
    they are awaited. */
 DIT_INTERNAL dit_result diti_job_agree(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_drop_terms(dit_job *job);
-/* resume.c: split jobs that go on without a device */
-/* Loads what that needs on the second device, before there are other shares. */
-DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
-/* And a place for the states. */
-DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err);
+/* snapshot.c: what the solver remembers behind a step, on the host */
+DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err); /* a place for it, where it is wanted */
 DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err); /* for a new plan */
 DIT_INTERNAL void diti_snapshot_destroy(dit_job *job);
 DIT_INTERNAL void diti_snapshot_forget(dit_job *job); /* a run begins */
@@ -1085,14 +1083,22 @@ DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share);
 /* After a slice of `segment` at the end of which the cursor has moved on to another one. */
 DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err);
 DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done);
+/* A share begins its steps with the states, and the number of those that are over. */
+DIT_INTERNAL dit_result diti_resume_write_states(diti_share *share, const diti_snapshot *snapshot, dit_error *err);
+/* Before the first step of a resumed share. */
+DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err);
 /* A share begins, at that step where it is not 0. */
 DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us);
+/* Takes dit_job_desc.state, if it is given, before the inputs are written. */
+DIT_INTERNAL dit_result diti_state_take(dit_job *job, const dit_job_desc *desc, dit_error *err);
+DIT_INTERNAL void diti_state_set_out(dit_job *job); /* a run that begins with it, behind diti_job_rewind */
+/* resume.c: split jobs that go on without a device */
+/* Loads what that needs on the second device, before there are other shares. */
+DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* DIT_OK once a resumed job has what the first rank remembers: then its run begins. */
 DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err);
-/* Before the first step of a resumed share. */
-DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err);
 /* retire.c */
 DIT_INTERNAL void diti_retired_collect(dit_context *context); /* destroys retired jobs that nothing uses any more */
 /* All of them, of a model or (NULL) of all: nothing uses them. */

@@ -103,32 +103,6 @@ DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_pro
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
-    (void)job, (void)err;
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
-    (void)job, (void)err;
-    return DIT_OK;
-}
-
-DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) { (void)job; }
-
-DIT_INTERNAL void diti_snapshot_forget(dit_job *job) { (void)job; }
-
-DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share) {
-    (void)share;
-    return false;
-}
-
-DIT_INTERNAL dit_result diti_snapshot_submit(diti_share *share, uint32_t segment, uint64_t *value, dit_error *err) {
-    (void)share, (void)segment, (void)value, (void)err;
-    return DIT_OK;
-}
-
-DIT_INTERNAL void diti_snapshot_poll(diti_share *share, uint64_t done) { (void)share, (void)done; }
-
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     (void)job;
     return why->result;
@@ -137,13 +111,4 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
 DIT_INTERNAL dit_result diti_resume_take_states(dit_job *job, dit_error *err) {
     (void)job, (void)err;
     return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_share_submit_states(diti_share *share, uint64_t *value, dit_error *err) {
-    (void)share, (void)value, (void)err;
-    return DIT_OK;
-}
-
-DIT_INTERNAL void diti_resume_set_out(diti_share *share, uint32_t step, double total_us) {
-    (void)share, (void)step, (void)total_us;
 }

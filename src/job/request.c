@@ -734,6 +734,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
                               (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
     DITI_TRY(diti_request_preview(model, desc, out, err));
     out->shape.resumes = desc->resume_on_loss;
+    out->shape.keeps = desc->keep_state || desc->state;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
     if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
     out->seed = desc->seed;
@@ -746,6 +747,10 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_frames(env, out, err));
     diti_control_request_sets(out);
     DITI_TRY(diti_job_request_reuse(model, env, desc, out, err));
+    if (out->shape.keeps && (out->shape.reuse.policy || out->shape.loop_count > 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: %s needs more than keep_state and state hold; leave one of them out",
+                         out->shape.reuse.policy ? "cache" : "loop_count");
     diti_job_request_kinds(env, out);
     DITI_TRY(diti_request_noise_input(model, env, desc, out, err));
     return diti_request_text(model, env, desc, out, err);

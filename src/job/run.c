@@ -794,6 +794,9 @@ static dit_result diti_run_append(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     if (job->mesh)
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
+    else if (job->request.shape.keeps)
+        result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
+                           "dit_job_record: a job with keep_state or state runs by dit_job_step alone");
     else
         result = diti_plan_prepare_frames(plan, &error);
     if (result >= 0) result = diti_plan_prepare_stream(plan, &error);

@@ -53,6 +53,7 @@ static void test_null_arguments(void) {
     CHECK(refused(dit_encode_weighted_prompt(NULL, NULL, "x", NULL, NULL, &err), &err,
                   "dit_encode_weighted_prompt: size is NULL"));
     CHECK(dit_context_save_cache(NULL, NULL, &size, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(refused(dit_job_save_state(NULL, NULL, &size, &err), &err, "dit_job_save_state"));
 }
 
 static void *never_alloc(size_t size, size_t align, void *user) { return (void)size, (void)align, (void)user, NULL; }

@@ -144,6 +144,7 @@ typedef struct way { /* how the picture of a family is made */
     const edit *edits;
     const char *overrides, *cache;
     uint32_t steps, budget_us; /* of each call of dit_job_step */
+    uint32_t stop;             /* the job ends behind so many steps, and another one goes on; 0: it does not */
 } way;
 
 static dit_result step_to_end(dit_job *job, uint32_t budget_us) {
@@ -152,6 +153,24 @@ static dit_result step_to_end(dit_job *job, uint32_t budget_us) {
     while (result == DIT_WORKING && diti_clock_us() - begin < 250000000u) result = dit_job_step(job, budget_us);
     dit_job_status(job, NULL, &err);
     return result;
+}
+
+/* In place of the job another one, from what it kept behind that step. */
+static dit_result go_on_elsewhere(maker *m, dit_job_desc *request, uint32_t stop) {
+    static unsigned char state[1 << 17];
+    size_t size = sizeof state;
+    dit_result result = DIT_WORKING;
+    dit_status status = {0};
+    while (result == DIT_WORKING && status.step < stop) {
+        result = dit_job_step(m->job, 0);
+        dit_job_status(m->job, &status, &err);
+    }
+    if (result == DIT_WORKING) result = dit_job_save_state(m->job, state, &size, &err);
+    dit_job_destroy(m->job);
+    m->job = NULL;
+    request->state = state;
+    request->state_size = size;
+    return result == DIT_OK ? make_job(m, request) : result;
 }
 
 static void run_family(const family *f, const way *w, run *r) {
@@ -174,7 +193,9 @@ static void run_family(const family *f, const way *w, run *r) {
         request = request_asked(&m, &a, NULL, &inputs);
         request.cache = w->cache;
         m.context->device->max_slice_us = UINT32_MAX; /* few slices, so that all steps can be in flight */
+        request.keep_state = w->stop > 0;
         r->result = make_job(&m, &request);
+        if (r->result == DIT_OK && w->stop) r->result = go_on_elsewhere(&m, &request, w->stop);
         generated_free_inputs(&inputs);
     }
     if (r->result == DIT_OK) r->result = step_to_end(m.job, w->budget_us);
@@ -191,8 +212,9 @@ static void run_family(const family *f, const way *w, run *r) {
 
 static void test_family(const family *f) {
     static run right, got, ordinary;
-    const way as_it_is = {none, "rung=fp16", NULL, 2, 0}, base = {f->edits, "rung=base", NULL, 2, 0},
-              unguarded = {f->edits, "rung=fp16,guards=0", NULL, 2, 0}, guarded = {f->edits, "rung=fp16", NULL, 2, 0};
+    const way as_it_is = {none, "rung=fp16", NULL, 2, 0, 0}, base = {f->edits, "rung=base", NULL, 2, 0, 0},
+              unguarded = {f->edits, "rung=fp16,guards=0", NULL, 2, 0, 0},
+              guarded = {f->edits, "rung=fp16", NULL, 2, 0, 0};
     run_family(f, &as_it_is, &ordinary);
     CHECK_MESSAGE(ordinary.result == DIT_OK && ordinary.status.reruns == 0, "%s as it is: %u reruns for %s, %s",
                   f->name, ordinary.status.reruns, ordinary.op, err.message);
@@ -212,14 +234,28 @@ static void test_family(const family *f) {
            got.exponents, difference(&got.out, &right.out));
 }
 
+/* A job that goes on where another one was knows the exponents that this one has learned. */
+static void test_state(const family *f) {
+    static run whole, resumed;
+    const way guarded = {f->edits, "rung=fp16", NULL, 4, 0, 0}, halves = {f->edits, "rung=fp16", NULL, 4, 0, 2};
+    run_family(f, &guarded, &whole);
+    run_family(f, &halves, &resumed);
+    CHECK_MESSAGE(whole.result == DIT_OK && resumed.result == DIT_OK && whole.status.reruns > 0 &&
+                      resumed.status.reruns == 0 && resumed.exponents == whole.exponents,
+                  "%s: %u reruns and then %u, %u exponents and then %u, %s", f->name, whole.status.reruns,
+                  resumed.status.reruns, whole.exponents, resumed.exponents, err.message);
+    CHECK_MESSAGE(difference(&whole.out, &resumed.out) == 0, "%s: %g from the run as a whole", f->name,
+                  difference(&whole.out, &resumed.out));
+}
+
 /* A step that reuses blocks overflows while later ones are in flight, whose blocks run: what they add is not kept. */
 static void test_cache(const family *f) {
     static const char *const caches[] = {"delta:first=1,from=1,interval=2", "taylor:first=1,from=1,interval=2"};
     static run one, all;
     size_t i;
     for (i = 0; i < (whole_sweep() ? DITI_COUNT(caches) : 1); i++) {
-        const way by_one = {f->edits, "rung=fp16", caches[i], 4, 0},
-                  at_once = {f->edits, "rung=fp16", caches[i], 4, UINT32_MAX};
+        const way by_one = {f->edits, "rung=fp16", caches[i], 4, 0, 0},
+                  at_once = {f->edits, "rung=fp16", caches[i], 4, UINT32_MAX, 0};
         run_family(f, &by_one, &one);
         run_family(f, &at_once, &all);
         CHECK_MESSAGE(one.result == DIT_OK && all.result == DIT_OK && one.status.reused == 2 && all.status.reruns > 1,
@@ -246,6 +282,7 @@ int main(void) {
     for (i = 0; fp16 && i < count; i++) {
         if (!is_there(&families[i])) continue;
         test_family(&families[i]);
+        test_state(&families[i]);
         if (i || whole_sweep()) test_cache(&families[i]);
     }
     test_vulkan_end();

@@ -641,8 +641,8 @@ static char *const pictureless[] = {"--list-devices", "--info",    "--info-level
                                     "--help-all",     "--version", "--encode-prompt", "--list-models",
                                     "--doctor",       "--man",     "--completion",    NULL};
 static char *const of_terminal[] = {
-    "--batch",   "--grid",        "--json", "--preview-path", "--preview-interval", "--serve",
-    "--quality", "--no-metadata", NULL}; /* tests/tools/terminal.c, server.c */
+    "--batch", "--grid",    "--json",        "--preview-path", "--preview-interval",
+    "--serve", "--quality", "--no-metadata", "--resume",       NULL}; /* tests/tools/terminal.c, server.c, resume.c */
 static char *const of_clips[] = {"--frames",  "--fps",           "--init-video", "--mask-strategy",
                                  "--loop",    "--loop-frames",   "--loop-edit",  "--conditioning",
                                  "--end-img", "--control-video", "--audio-vae",  "--no-sound",
