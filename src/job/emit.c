@@ -161,7 +161,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
         share->program.first_noise = diti_tensor_input(graph, DITI_F32, shape->steps,
                                                        (uint32_t)diti_first_noise_columns(job->model, &job->request),
                                                        "noise of the given frame");
-    if (shape->hold_count || shape->fixes)
+    if (shape->hold_count || (shape->fixes && job->model->transformer->traits.frame_steps))
         share->program.frame_steps =
             diti_tensor_input(graph, DITI_U32, shape->steps,
                               share->assignment.branches * shape->image_count *
@@ -206,6 +206,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     step->frames = request->shape.latent_frames;
     step->clip_frames = request->shape.frames;
     step->fps = request->fps;
+    step->fixed = request->shape.fixes;
     step->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
     step->condition = share->program.condition;
     step->keeps_references = request->shape.keeps_references;

@@ -321,6 +321,7 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
     uint32_t channels = share->job->model->transformer->traits.latent_channels, i, frames, out_frames,
              area = request->latent_width * request->latent_height, latents = diti_shape_pictures(&request->shape);
     diti_vae_clip clip;
+    diti_tensor planes;
     bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
     program->chunk_count = 0;
     if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) {
@@ -337,8 +338,10 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
     for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
             diti_tensor_view(graph, program->latent, i * channels, channels, 0, (uint32_t)diti_request_plane(request));
-        diti_copy(graph,
-                  diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, program->latent, i, latents), i),
+        planes = diti_clip_planes(share, graph, program->latent, i, latents);
+        if (request->shape.fixes && share->job->model->transformer->traits.evens_first)
+            planes = diti_even_first(graph, planes, area);
+        diti_copy(graph, diti_clip_rows(share, graph, &clip, planes, i),
                   diti_tensor_view(graph, program->clip_latents, i * latents * area, latents * area, 0, channels),
                   "latents of a clip");
     }

@@ -704,6 +704,9 @@ DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tenso
 /* Whether row_pitch leads from row to row; row: bytes of one. */
 DIT_INTERNAL bool diti_request_has_rows(const dit_image *image, size_t row);
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
+/* even.c: planes F32 [C, latent frames * area] of a clip whose first frames are brought close to the others
+   (traits.evens_first); a clip of 4 latent frames or fewer stays as it is. */
+DIT_INTERNAL diti_tensor diti_even_first(diti_graph *graph, diti_tensor planes, uint32_t area);
 /* frames.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
    be 0. */
 DIT_INTERNAL diti_ranks diti_decode_group(const diti_share *share);

@@ -304,8 +304,9 @@ static dit_result diti_noise_decoder(const dit_model *model, const diti_env *env
 
 DIT_INTERNAL dit_result diti_job_request_noise(const dit_model *model, const diti_env *env,
                                                const diti_job_request *before, diti_job_request *out, dit_error *err) {
-    size_t values = model->transformer->traits.latent_channels * diti_request_plane(out);
-    bool given_last = out->shape.fixes && model->transformer->traits.picture_noise > 0;
+    const diti_model_traits *traits = &model->transformer->traits;
+    size_t values = traits->latent_channels * diti_request_plane(out);
+    bool given_last = out->shape.fixes && (traits->picture_noise > 0 || traits->given_last);
     dit_result result = DIT_OK;
     float *scratch;
     uint32_t image;

@@ -1,9 +1,9 @@
-/* Kandinsky 5.0 text-to-image and text-to-video: docs/models.md 3.23. Original:
+/* Kandinsky 5.0 text-to-image, text-to-video and image-to-video: docs/models.md 3.23. Original:
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_kandinsky.py
 
    D is the width of the residual stream. The text passes blocks of its own, which depend on the timestep; the image
-   attends what comes out of them. Texts stand at the end of their places. Models of clips read a latent, a picture's
-   and a mask; a clip that is made of a text alone has zeros in both. */
+   attends what comes out of them. Texts stand at the end of their places. Models of clips read a latent, zeros of its
+   size and a mask, which is 1 in the first frame where that is a given picture's. */
 #include "model/model.h"
 #include "text/text.h"
 
@@ -248,6 +248,7 @@ static void diti_kandinsky_set_clips(diti_model_traits *traits) {
     traits->latents.scale = 0.476986f;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":10.0}";
     traits->default_guidance = 5;
+    traits->fixes_first = traits->given_last = traits->evens_first = true;
 }
 
 static void diti_kandinsky_set_traits(diti_kandinsky *model) {
@@ -326,6 +327,20 @@ static diti_tensor diti_kandinsky_condition(const diti_pass *p, diti_tensor sinu
     return diti_silu(p->graph, diti_add_rows(p->graph, time, pooled, 0, "condition"), "modulation_silu");
 }
 
+/* The mask of the first frame, which is that of a given picture. */
+static void diti_kandinsky_mark(const diti_pass *p) {
+    const diti_kandinsky_config *config = &diti_kandinsky_of(p->model)->config;
+    uint32_t area = p->step->height * p->step->width, all = config->columns / 4, i;
+    diti_elementwise_desc ones = DITI_ZERO;
+    ones.offset = 1;
+    ones.name = "mask of the given frame";
+    diti_fill_zeros(p->graph, diti_kandinsky_state_of(p->step)->wide);
+    for (i = 0; i < p->step->batch && !diti_graph_failed(p->graph); i++) {
+        ones.out = diti_tensor_view(p->graph, diti_kandinsky_state_of(p->step)->wide, (i + 1) * all - 1, 1, 0, area);
+        diti_elementwise(p->graph, ones.out, &ones);
+    }
+}
+
 static void diti_kandinsky_prepare(diti_pass *p) {
     const diti_kandinsky *model = diti_kandinsky_of(p->model);
     const diti_kandinsky_config *config = &model->config;
@@ -341,6 +356,7 @@ static void diti_kandinsky_prepare(diti_pass *p) {
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, half, "sines");
     if (config->columns > 4 * config->channels)
         state->wide = diti_tensor_state(graph, DITI_F32, step->batch * (config->columns / 4), 4 * tokens, "wide");
+    if (state->wide && step->fixed) diti_kandinsky_mark(p);
     state->text_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "text_cosines");
     state->text_sines = diti_tensor_input(graph, DITI_F32, rows, half, "text_sines");
     state->order.items = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
@@ -508,7 +524,7 @@ static void diti_kandinsky_begin(diti_pass *p) {
     if (!p->step->same_timestep) state->text = diti_kandinsky_text(p);
 }
 
-/* Patches of models of clips are the latent's, a picture's and a mask's, channel by channel. */
+/* Patches of models of clips are the latent's, zeros and a mask's, channel by channel. */
 static void diti_kandinsky_widen(diti_pass *p) {
     const diti_kandinsky_config *config = &diti_kandinsky_of(p->model)->config;
     const diti_step_desc *step = p->step;

@@ -57,9 +57,13 @@ typedef struct diti_model_traits {
     uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
                                   and the others are those of the picture without what is repainted; 0: in models of
                                   pictures all are the picture's that is followed */
-    bool fixes_first;    /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool fixes_first;    /* a picture that a clip is given is its first frame in every evaluation, where frame_steps at
+                            timestep 0 */
     float picture_noise; /* such a picture's latent has new noise in every step, so many times the square of the flow's
                             time; all of it, and what the encoder draws, comes behind the clip's own; 0: none */
+    bool given_last;     /* noise that the encoder draws of such a picture comes behind the clip's noise, too */
+    bool evens_first;    /* before a clip with such a picture is decoded, the mean and the deviation of its first latent
+                            frames come close to those of the next ones (docs/models.md 3.23) */
     bool means;          /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
     uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
@@ -289,6 +293,7 @@ typedef struct diti_step_desc {
     uint32_t frames;                  /* frames of the latent; 0 and 1: a picture */
     uint32_t clip_frames;             /* pictures of the clip that is decoded of them; 0: as many */
     float fps;                        /* pictures of a second, where a model is conditioned on it; 0: its default */
+    bool fixed;                       /* the first frame is that of a given picture */
     bool still;                       /* a divided model leaves its attention between frames out */
     uint32_t steps;                   /* rows of the timestep tables */
     uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
