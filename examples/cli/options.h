@@ -221,7 +221,7 @@ static const char help_text[] =
     "       dit doctor                    tells what is installed, and what is wrong\n"
     "\n"
     "  -p, --prompt TEXT           what to show\n"
-    "  -n, --negative-prompt TEXT  what to keep away from\n"
+    "  -n, --negative-prompt TEXT  what to keep away from; default: the original's\n"
     "      --class N               models like DiT show a class, no prompt; or a name\n"
     "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
     "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"

@@ -202,6 +202,7 @@ static int check_request(app *a) {
     if (!code) code = check_outputs(a);
     if (!code && !a->headers) code = check_model_path(a);
     if (!code) code = check_model(a);
+    if (!code) code = choose_negative(a);
     if (!code && a->o.encode_prompt) return check_overwriting(a);
     if (!code) code = read_conditioning(a);
     if (!code) code = read_given(a);

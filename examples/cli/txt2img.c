@@ -47,6 +47,7 @@
 #endif
 #include "app.h"
 #include "telling.h"
+#include "negatives.h"
 #include "checks.h"
 #include "inpaint.h"
 #include "given.h"
@@ -160,6 +161,7 @@ static void end_request(app *a) {
 
 /* The pictures of a->o. Context, model and plan stay, and those of the request before serve where they can. */
 static int make_request(app *a) {
+    const char *negative = a->o.negative_prompt; /* another request may have another model */
     int code = take_loras(&a->o, &a->loras);
     char *loading = loading_text(&a->o, &a->loras);
     uint32_t i;
@@ -182,6 +184,7 @@ static int make_request(app *a) {
     close_line(a);
     if (code == EXIT_DEVICE) unload(a); /* a device that failed serves no more */
     if (!code) a->first_picture += a->r.count;
+    a->o.negative_prompt = negative;
     end_request(a);
     return tell_failure(a, code);
 }
@@ -281,6 +284,7 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
     if (result == DIT_OK) {
         tell_family(a->o.model ? a->o.model : base_name(a->model_path), a->headers, &a->info);
         tell_clips(a);
+        tell_negative(&a->info);
         tell_weights(&a->info, &table);
         tell_missing(&a->info);
     }
