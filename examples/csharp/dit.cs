@@ -463,7 +463,8 @@ namespace Dit {
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 3)] public IntPtr[] encoders;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 16)] public IntPtr[] places;
             public uint lora_count, control_count, sound_rate, sound_channels;
-            public byte lacks_sound;
+            public IntPtr negative_prompt;
+            public byte negative_always, lacks_sound;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Guidance {
             public float scale, distilled, rescale, skip_layer, first, last, project, norm_limit, skip_first, skip_last;

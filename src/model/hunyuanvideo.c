@@ -238,6 +238,9 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 50;
+    traits->negative =
+        "Aerial view, aerial view, overexposed, low quality, deformation, a poor composition, bad hands, bad "
+        "teeth, bad eyes, bad limbs, distortion";
     traits->default_guidance = 1;
     traits->default_distilled = 6;
     traits->wants_guidance = config->guided;

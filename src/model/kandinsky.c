@@ -236,6 +236,10 @@ static const diti_chat diti_kandinsky_chats[] = {
     DITI_CHATS_END,
 };
 
+static const char diti_kandinsky_negative[] =
+    "Static, 2D cartoon, cartoon, 2d animation, paintings, images, worst quality, low quality, ugly, deformed, "
+    "walking backwards";
+
 /* Models of clips have HunyuanVideo's autoencoder. */
 static void diti_kandinsky_set_clips(diti_model_traits *traits) {
     traits->variant = "5.0-t2v";
@@ -248,6 +252,8 @@ static void diti_kandinsky_set_clips(diti_model_traits *traits) {
     traits->latents.scale = 0.476986f;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":10.0}";
     traits->default_guidance = 5;
+    traits->negative = diti_kandinsky_negative;
+    traits->always_negative = true;
     traits->fixes_first = traits->given_last = traits->evens_first = true;
 }
 

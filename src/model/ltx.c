@@ -212,6 +212,7 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
+    traits->negative = "worst quality, inconsistent motion, blurry, jittery, distorted";
     traits->default_guidance = 3;
     traits->scheduler = diti_ltx_scheduler;
     traits->uniform_sigmas = true;

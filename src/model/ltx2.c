@@ -267,6 +267,19 @@ static const char diti_ltx2_scheduler[] =
 /* Distilled models, whose files are like the others', have these steps, without guidance. */
 static const float diti_ltx2_sigmas[] = {1.0f, 0.99375f, 0.9875f, 0.98125f, 0.975f, 0.909375f, 0.725f, 0.421875f};
 
+static const char diti_ltx2_negative[] =
+    "blurry, out of focus, overexposed, underexposed, low contrast, washed out colors, excessive noise, grainy "
+    "texture, poor lighting, flickering, motion blur, distorted proportions, unnatural skin tones, deformed "
+    "facial features, asymmetrical face, missing facial features, extra limbs, disfigured hands, wrong hand "
+    "count, artifacts around text, inconsistent perspective, camera shake, incorrect depth of field, background "
+    "too sharp, background clutter, distracting reflections, harsh shadows, inconsistent lighting direction, "
+    "color banding, cartoonish rendering, 3D CGI look, unrealistic materials, uncanny valley effect, incorrect "
+    "ethnicity, wrong gender, exaggerated expressions, wrong gaze direction, mismatched lip sync, silent "
+    "or muted audio, distorted voice, robotic voice, echo, background noise, off-sync audio, incorrect dialogue, "
+    "added dialogue, repetitive speech, jittery movement, awkward pauses, incorrect timing, unnatural transitions, "
+    "inconsistent framing, tilted camera, flat lighting, inconsistent tone, cinematic oversaturation, stylized "
+    "filters, or AI artifacts.";
+
 /* How Gemma 3 is asked (docs/models.md 5.5): all its states are the text. */
 static const diti_chat diti_ltx2_chats[] = {
     {"LTX2Pipeline LTX2ImageToVideoPipeline LTX2ConditionPipeline",
@@ -306,6 +319,7 @@ static void diti_ltx2_set_traits(diti_ltx2 *model) {
     traits->encoders[1] = DITI_ENCODER_CONNECTORS;
     traits->chat = &diti_ltx2_chats[0];
     traits->default_steps = 30;
+    traits->negative = diti_ltx2_negative;
     traits->default_guidance = 3;
     traits->scheduler = diti_ltx2_scheduler;
     traits->distilled_sigmas = diti_ltx2_sigmas;

@@ -74,6 +74,8 @@ typedef struct diti_model_traits {
                                            name another number of tokens */
     uint32_t default_steps;
     float default_guidance;
+    const char *negative; /* the text that the original's program guides away from where nobody says it; NULL: none */
+    bool always_negative; /* diffusers' pipeline does so, too */
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */

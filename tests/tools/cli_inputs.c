@@ -1416,7 +1416,7 @@ static void test_usual_negative(void) {
                  "\nNegative prompt: 色调艳丽，"));
     CHECK(!strstr(told_by(LIST("-m", EXPERTS, "-p", "a fox", "-i", bare), again), "Negative"));
     check_refusal(RUN(QUICK, "-q", "-n", "default", "-o", again), 2,
-                  "the originals of this model (pixart sigma) have none");
+                  "the program of this model (pixart sigma) has none");
 }
 
 int main(int argc, char **argv) {
