@@ -629,6 +629,8 @@ static int check_clip_options(const app *a) {
         {"--lora", marked_lora(&a->loras), has_experts(a), "this model has no two experts"},
         {"--low-noise-cfg-scale", o->low_guidance, has_second(a),
          "this model has one transformer, whose guidance is --cfg-scale"},
+        {"--sound-cfg-scale", o->sound_guidance, a->info.default_sound_guidance > 0,
+         "clips of this model are made without a sound"},
         {"--fps", o->fps, a->info.default_frames > 0, "this model makes pictures"},
         {"--init-video", o->init_video, a->info.default_frames > 0,
          "this model makes pictures; --init-img begins with one"},

@@ -163,6 +163,7 @@ static void tell_family(const char *path, const dit_model *model, const dit_mode
     printf("%u steps, guidance %g", info->default_steps, (double)info->default_guidance);
     if (info->default_low_guidance > 0 && info->default_low_guidance != info->default_guidance)
         printf(", then %g", (double)info->default_low_guidance);
+    if (info->default_sound_guidance > 0) printf(", of sound %g", (double)info->default_sound_guidance);
     printf("%s%s unless told otherwise\n", info->default_sampler[0] ? ", sampler " : "", info->default_sampler);
     if (advice) printf("%s (--steps, --cfg-scale)\n", advice);
     if (info->sound_rate)

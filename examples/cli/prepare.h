@@ -347,6 +347,7 @@ static void take_defaults(app *a) {
     if (a->r.guidance > 0) return;
     a->r.guidance = a->info.default_guidance;
     if (!a->o.low_guidance) a->r.numbers.low_guidance = a->info.default_low_guidance;
+    if (!a->o.sound_guidance && a->r.guidance > 1) a->r.numbers.sound_guidance = a->info.default_sound_guidance;
 }
 
 static int prepare(app *a) {

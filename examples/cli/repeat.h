@@ -62,7 +62,7 @@ static char *parameters_text(const app *a, uint32_t i) {
                                         "--control-video"};
     char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
-    char frames_text[16], fps[32], low_guidance[32], larger_width[16], larger_height[16];
+    char frames_text[16], fps[32], low_guidance[32], sound_guidance[32], larger_width[16], larger_height[16];
     dit_device_info device = {0};
     options told = a->o;
     size_t k;
@@ -91,6 +91,9 @@ static char *parameters_text(const app *a, uint32_t i) {
     shortest_number(a->r.numbers.low_guidance, low_guidance, sizeof low_guidance);
     told.low_guidance =
         a->r.numbers.low_guidance > 0 && a->r.numbers.low_guidance != a->r.guidance ? low_guidance : NULL;
+    shortest_number(a->r.numbers.sound_guidance, sound_guidance, sizeof sound_guidance);
+    told.sound_guidance =
+        a->r.numbers.sound_guidance > 0 && a->r.numbers.sound_guidance != a->r.guidance ? sound_guidance : NULL;
     told.model = model;
     told.vae_tile = a->r.vae_tile ? tile : NULL;
     told.rng = a->r.rng == DIT_RNG_PHILOX ? "cuda" : "cpu";

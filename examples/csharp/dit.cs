@@ -464,13 +464,14 @@ namespace Dit {
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 16)] public IntPtr[] places;
             public uint lora_count, control_count, sound_rate, sound_channels;
             public IntPtr negative_prompt;
+            public float default_sound_guidance;
             public byte negative_always, lacks_sound;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Guidance {
             public float scale, distilled, rescale, skip_layer, first, last, project, norm_limit, skip_first, skip_last;
             public ulong skip_blocks;
             public byte dynamic;
-            public float low_scale, length_limit;
+            public float low_scale, length_limit, sound_scale;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Target {
             public ulong image;

@@ -78,7 +78,7 @@ class ModelInfo(c.Structure):
         (f32, "default_fps"), (flag, "wants_image,takes_last_image,wants_last_image,wants_mask,wants_control,takes_control,holds_frames,takes_image"), (f32, "default_guidance"), (u32, "latent_channels,latent_factor"),
         (c.c_char * 32, "default_sampler"), (c.c_char * 28, "default_schedule"), (f32, "default_low_guidance"), (u64, "weight_bytes,streamed_bytes,absent_bytes"),
         (u32, "layers,single_layers,hidden,heads,patch,default_latent_frames"), (text * 3, "encoders"), (text * 16, "places"),
-        (u32, "lora_count,control_count,sound_rate,sound_channels"), (text, "negative_prompt"), (flag, "negative_always,lacks_sound")])
+        (u32, "lora_count,control_count,sound_rate,sound_channels"), (text, "negative_prompt"), (f32, "default_sound_guidance"), (flag, "negative_always,lacks_sound")])
 
 
 class DeviceInfo(c.Structure):
@@ -102,7 +102,7 @@ class Reference(c.Structure):
 class Guidance(c.Structure):
     _fields_ = _fields([
         (f32, "scale,distilled,rescale,skip_layer,first,last,project,norm_limit,skip_first,skip_last"),
-        (u64, "skip_blocks"), (flag, "dynamic"), (f32, "low_scale,length_limit")])
+        (u64, "skip_blocks"), (flag, "dynamic"), (f32, "low_scale,length_limit,sound_scale")])
 
 
 class Target(c.Structure):

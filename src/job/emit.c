@@ -151,6 +151,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
         graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
     share->program.coefficients =
         diti_tensor_input(graph, DITI_F32, shape->steps, diti_job_solver_columns(shape), "solver coefficients");
+    diti_modal_emit_inputs(share, graph);
     if (shape->scaled_input)
         share->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
@@ -284,7 +285,7 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
     if (shape->stochastic) solver.noise = diti_emit_noise(share, graph, share->program.step_noise);
     solver.coefficients =
         diti_select_row(graph, share->program.coefficients, share->program.step_row, "select coefficients");
-    solver.guided = shape->guided && kind != DITI_STEP_ALONE;
+    solver.guided = shape->guided && kind != DITI_STEP_ALONE && shape->rescales <= 0;
     diti_guard_judge(graph);
     if (shape->hold_count) diti_emit_renoise(share, graph, states, states->x);
     diti_solver_step(graph, prediction, &solver);

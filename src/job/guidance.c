@@ -258,7 +258,7 @@ static diti_tensor diti_guidance_apart(diti_share *share, diti_graph *graph) {
     return all;
 }
 
-DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
+static diti_tensor diti_guidance_evaluate(diti_share *share, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = diti_guidance_transformer(share);
     diti_tensor prediction;
     if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
@@ -266,4 +266,9 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph
     if (diti_share_guides_apart(share)) return diti_guidance_apart(share, graph);
     prediction = diti_transformer_step(transformer, graph, diti_guidance_step_desc(share));
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
+}
+
+DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
+    diti_tensor prediction = diti_guidance_evaluate(share, graph, kind);
+    return kind == DITI_STEP_ALONE ? prediction : diti_modal_guide(share, graph, prediction);
 }

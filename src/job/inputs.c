@@ -193,6 +193,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
                               share->program.plan, err));
     DITI_TRY(diti_references_write(share, err));
     DITI_TRY(diti_reuse_write(share, err));
+    DITI_TRY(diti_modal_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 

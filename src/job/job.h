@@ -243,6 +243,9 @@ typedef struct diti_job_shape {
     bool noisy_first;                 /* each of them adds new noise to that frame */
     uint32_t extra_frames;            /* latent frames in front that fill patches or are those of references, and are
                                          not decoded */
+    float sound_scale;                /* guidance of the sound as a part of that of the pictures; 0: the same */
+    float rescales, scales[2];        /* the guided prediction is made by modal.c, rescaled so far, with these scales of
+                                         pictures and sound; rescales 0: the solver makes it */
     uint32_t sound_frames;            /* latent frames behind the clip's that hold its sound, and are not decoded */
     uint32_t sound_tokens;            /* tokens of the sound there */
     uint32_t sound_samples;           /* samples that these become in each channel; 0: they are left */
@@ -500,7 +503,7 @@ typedef struct diti_program {
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step_row,
         preview, preview_colors, start_rgba, start_coefficients, start_noise, start_latents, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, first_noise,
-        decode_turns[2][2], frame_steps, decode_timestep, decode_noise,
+        decode_turns[2][2], frame_steps, times, decode_timestep, decode_noise,
         plane_noise,                /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], texels[DITI_JOB_MAX_IMAGES],
@@ -704,6 +707,20 @@ DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tenso
 /* Whether row_pitch leads from row to row; row: bytes of one. */
 DIT_INTERNAL bool diti_request_has_rows(const dit_image *image, size_t row);
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
+/* moments.c: numbers that the device computes are rows of DITI_ROW_WIDTH equal columns, F32 [1, DITI_ROW_WIDTH] */
+#define DITI_ROW_WIDTH 8u
+/* A block of latents. */
+typedef struct diti_moments {
+    diti_tensor centred; /* F32 [rows + 2, DITI_ROW_WIDTH]: without its mean; two rows of something else behind it */
+    diti_tensor mean, deviation, inverse; /* inverse: of deviation, which divides by one value less */
+    uint32_t rows;
+} diti_moments;
+/* scale * x + offset + add; positive: of scale * x + offset what is above 0. */
+DIT_INTERNAL diti_tensor diti_row_map(diti_graph *graph, diti_tensor x, float scale, float offset, bool positive,
+                                      diti_tensor add);
+/* Frames [first, first + frames) of planes F32 [C, any * area]; C * frames * area is a multiple of DITI_ROW_WIDTH. */
+DIT_INTERNAL diti_moments diti_moments_measure(diti_graph *graph, diti_tensor planes, uint32_t area, uint32_t first,
+                                               uint32_t frames);
 /* even.c: planes F32 [C, latent frames * area] of a clip whose first frames are brought close to the others
    (traits.evens_first); a clip of 4 latent frames or fewer stays as it is. */
 DIT_INTERNAL diti_tensor diti_even_first(diti_graph *graph, diti_tensor planes, uint32_t area);
@@ -887,6 +904,13 @@ DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
+/* modal.c: of both branches' predictions F32 [2 * C, columns], those of a clip with a sound, which has a guidance of
+   its own: for the solver to guide, or (shape.rescales) the guided one, F32 [C, columns]. */
+DIT_INTERNAL dit_result diti_modal_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                           dit_error *err);
+DIT_INTERNAL void diti_modal_emit_inputs(diti_share *share, diti_graph *graph);
+DIT_INTERNAL diti_tensor diti_modal_guide(const diti_share *share, diti_graph *graph, diti_tensor both);
+DIT_INTERNAL dit_result diti_modal_write(diti_share *share, dit_error *err);
 /* strips.c */
 DIT_INTERNAL bool diti_strips_has(const diti_share *share, uint32_t variant, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */

@@ -501,6 +501,7 @@ static void diti_model_describe_transformer(dit_model *model) {
         model->info.default_guidance = model->low ? traits->expert_guidance : traits->default_guidance;
         model->info.default_low_guidance = model->low ? traits->expert_low_guidance : traits->late_guidance;
     }
+    model->info.default_sound_guidance = traits->sound_guidance;
     model->info.negative_prompt = traits->negative;
     model->info.negative_always = traits->always_negative;
     model->info.latent_channels = traits->latent_channels;

@@ -729,6 +729,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
                                              out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
+    DITI_TRY(diti_modal_request(model, desc, out, err));
     out->shape.norms_tokens = out->shape.guided && !out->shape.mixed &&
                               !(model->transformer->traits.shortens_tokens && out->shape.reference_count) &&
                               (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);

@@ -321,6 +321,7 @@ static void diti_ltx2_set_traits(diti_ltx2 *model) {
     traits->default_steps = 30;
     traits->negative = diti_ltx2_negative;
     traits->default_guidance = 3;
+    traits->sound_guidance = 7;
     traits->scheduler = diti_ltx2_scheduler;
     traits->distilled_sigmas = diti_ltx2_sigmas;
     traits->distilled_steps = DITI_COUNT(diti_ltx2_sigmas);

@@ -74,6 +74,7 @@ typedef struct diti_model_traits {
                                            name another number of tokens */
     uint32_t default_steps;
     float default_guidance;
+    float sound_guidance; /* guidance of a clip's sound where nobody asks for another; 0: as the pictures' */
     const char *negative; /* the text that the original's program guides away from where nobody says it; NULL: none */
     bool always_negative; /* diffusers' pipeline does so, too */
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */

@@ -287,6 +287,47 @@ static inline void golden_ltx2_held(golden_pipe *p, dit_job_desc desc, const dit
     free(latents);
 }
 
+/* The guidance of the sound, which is 7 where nobody asks for any, and the rescaling of both
+   (tests/reference/ltx2_guidance.py). */
+static inline void golden_ltx2_guidance(golden_pipe *p, dit_job_desc desc) {
+    static const char *const names[][2] = {{"sound.latents", "sound.audio_latents"},
+                                           {"rescaled.latents", "rescaled.audio_latents"}};
+    golden_folder folder = *p->folder;
+    const golden_folder *before = p->folder;
+    dit_error err = DITI_ZERO;
+    dit_job *job;
+    uint32_t i;
+    folder.golden = golden_open_checkpoint(&p->g->env, folder.path, "guidance.safetensors");
+    p->folder = &folder;
+    for (i = 0; i < 2 && folder.golden; i++) {
+        job = NULL;
+        desc.guidance.scale = i ? 3 : 0;
+        desc.guidance.sound_scale = i ? 7 : 0;
+        desc.guidance.rescale = i ? 0.7f : 0;
+        golden_ltx2_run(p, &desc, &job, "in.latents", "in.audio_latents", names[i][0], names[i][1]);
+        desc.guidance.sound_scale = 6;
+        golden_require(p->g,
+                       job && dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+                           strstr(err.message, "the sound's beside that of the pictures"),
+                       "a restart with another guidance of sound: %s", err.message);
+        dit_job_destroy(job);
+    }
+    job = NULL;
+    desc.guidance.dynamic = true;
+    golden_require(p->g,
+                   dit_job_create(p->context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && !job &&
+                       strstr(err.message, "rescale goes together with scales alone"),
+                   "dynamic guidance, rescaled: %s", err.message);
+    desc.guidance.dynamic = false;
+    desc.guidance.scale = 1;
+    golden_require(p->g,
+                   dit_job_create(p->context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && !job &&
+                       strstr(err.message, "guidance.sound_scale is 6, and guidance is off"),
+                   "guidance of sound alone: %s", err.message);
+    p->folder = before;
+    diti_checkpoint_close(folder.golden);
+}
+
 static inline void golden_ltx2_pipe(golden *g, const golden_folder *folder) {
     diti_json *call = golden_clips_json(g, folder, "call arguments: ");
     golden_pipe p = DITI_ZERO;
@@ -307,6 +348,7 @@ static inline void golden_ltx2_pipe(golden *g, const golden_folder *folder) {
         dit_job_destroy(job);
         job = NULL;
         golden_ltx2_distilled(&p, desc);
+        if (golden_has(folder->path, "guidance.safetensors")) golden_ltx2_guidance(&p, desc);
         desc.steps = 2;
         desc.init_image = &picture;
         if (golden_picture(folder, "i2v.picture", &picture)) {

@@ -50,6 +50,13 @@ static void test_numbers(const dit_model *model) {
     desc = describe(model);
     desc.resume_on_loss = true;
     check_refused(&desc, "resume_on_loss must be false");
+    desc.resume_on_loss = false;
+    desc.guidance.sound_scale = 7;
+    check_refused(&desc, "guidance.sound_scale is about a clip's sound, which this model");
+    desc.guidance.sound_scale = 0.5f;
+    check_refused(&desc, "guidance.sound_scale is 0.5; it must be 0 (scale), or 1 to 1000");
+    desc.guidance.sound_scale = 0;
+    desc.resume_on_loss = true;
 }
 
 /* --- frames one at a time, all, as floats --- */
