@@ -18,8 +18,8 @@ typedef struct options {
         *count, *output, *device, *noise, *latent_out, *preview, *preview_path, *preview_interval, *trace, *type,
         *type_rules, *repeat_from, *batch, *grid, *quality, *serve, *completion;
     const char *init_image, *end_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last,
-        *low_guidance, *sound_guidance, *rescale, *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift,
-        *clip_skip, *vae_tile;
+        *low_guidance, *sound_guidance, *stg_scale, *modality_scale, *rescale, *apg_eta, *apg_norm, *guided_first,
+        *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *high_noise, *uncond, *clip_l, *clip_g, *t5, *clip_vision, *vae, *taesd, *audio_vae,
         *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
@@ -77,6 +77,8 @@ static const option_entry option_table[] = {
     {"--low-noise-cfg-scale", NULL, "--guidance-scale-2", TEXT(low_guidance), TOLD_HERE, "Low noise CFG scale"},
     {"--sound-cfg-scale", NULL, "--audio-cfg-scale|--audio-guidance-scale", TEXT(sound_guidance), TOLD_HERE,
      "Sound CFG scale"},
+    {"--stg-scale", NULL, NULL, TEXT(stg_scale), TOLD_HERE, "STG scale"},
+    {"--modality-scale", NULL, NULL, TEXT(modality_scale), TOLD_HERE, "Modality scale"},
     {"--seed", "-s", NULL, TEXT(seed), TOLD_HERE, "Seed"},
     {"--width", "-W", NULL, TEXT(width), TOLD_HERE, size_key},
     {"--height", "-H", NULL, TEXT(height), TOLD_WITH, size_key},
@@ -328,6 +330,8 @@ static const char rarest_help_text[] =
     "                              (FLUX.2 klein 9B KV does so by itself)\n"
     "      --low-noise-cfg-scale X  guidance of the second expert (Wan 2.2 A14B)\n"
     "      --sound-cfg-scale X     guidance of a clip's sound (LTX-2: 7)\n"
+    "      --stg-scale X, --modality-scale X  LTX-2's further terms of guidance (1\n"
+    "                              and 3 in diffusers), an evaluation each\n"
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
     "                              guidance; others are half the work (default: all)\n"
@@ -747,6 +751,8 @@ static const char *const member_words[][2] = {
     {"^cache: ", "--cache: "},
     {"vae_tile", "--vae-tile-size"},
     {"guidance.sound_scale is ", "--sound-cfg-scale is "},
+    {"guidance.perturb and guidance.isolate ", "--stg-scale and --modality-scale "},
+    {"guidance.skip_blocks ", "--skip-layers "},
     {"give guidance.scale another value than 1", "give --cfg-scale another value than 1"},
     {"keep_state and state are", "--resume is"},
     {"keep_state and state hold", "--resume keeps"},
@@ -866,7 +872,8 @@ static int take_guidance(const char *text, float usual, float *out) {
 typedef struct job_numbers {
     float control_strength, control_first, control_last, control_mode, length_limit;
     float mask_blur, mask_crop, hires_scale, hires_strength, strength, distilled, slg_scale, skip_first, skip_last,
-        low_guidance, sound_guidance, rescale, apg_eta, apg_norm, guided_first, guided_last, eta, shift, fps, loop_edit;
+        low_guidance, sound_guidance, stg_scale, modality_scale, rescale, apg_eta, apg_norm, guided_first, guided_last,
+        eta, shift, fps, loop_edit;
 } job_numbers;
 
 typedef struct number_entry {
@@ -887,6 +894,8 @@ static const number_entry number_table[] = {
     {"--guidance-end", NUMBER(guided_last), 0.001, 1, 1},
     {"--low-noise-cfg-scale", NUMBER(low_guidance), 1, 100, 3},
     {"--sound-cfg-scale", NUMBER(sound_guidance), 1, 100, 7},
+    {"--stg-scale", NUMBER(stg_scale), 0, 100, 1},
+    {"--modality-scale", NUMBER(modality_scale), 1, 100, 3},
     {"--guidance-rescale", NUMBER(rescale), 0, 1, 0.7},
     {"--apg-eta", NUMBER(apg_eta), 0, 1, 0},
     {"--apg-norm", NUMBER(apg_norm), 0.001, 1e6, 15},

@@ -82,6 +82,8 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->guidance.scale = a->r.guidance;
     desc->guidance.low_scale = n->low_guidance;
     desc->guidance.sound_scale = n->sound_guidance;
+    desc->guidance.perturb = n->stg_scale;
+    desc->guidance.isolate = n->modality_scale;
     desc->guidance.distilled = n->distilled;
     desc->guidance.rescale = n->rescale;
     desc->guidance.skip_layer = n->slg_scale;

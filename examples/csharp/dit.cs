@@ -471,7 +471,7 @@ namespace Dit {
             public float scale, distilled, rescale, skip_layer, first, last, project, norm_limit, skip_first, skip_last;
             public ulong skip_blocks;
             public byte dynamic;
-            public float low_scale, length_limit, sound_scale;
+            public float low_scale, length_limit, sound_scale, perturb, isolate;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Target {
             public ulong image;

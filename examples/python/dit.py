@@ -102,7 +102,7 @@ class Reference(c.Structure):
 class Guidance(c.Structure):
     _fields_ = _fields([
         (f32, "scale,distilled,rescale,skip_layer,first,last,project,norm_limit,skip_first,skip_last"),
-        (u64, "skip_blocks"), (flag, "dynamic"), (f32, "low_scale,length_limit,sound_scale")])
+        (u64, "skip_blocks"), (flag, "dynamic"), (f32, "low_scale,length_limit,sound_scale,perturb,isolate")])
 
 
 class Target(c.Structure):

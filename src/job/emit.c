@@ -282,6 +282,7 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
             diti_select_row(graph, share->program.input_scales, share->program.step_row, "select input scale");
     diti_reuse_select(share, graph, kind, reuses);
     prediction = diti_guidance_emit(share, graph, kind);
+    if (kind != DITI_STEP_ALONE) prediction = diti_modal_guide(share, graph, prediction);
     if (shape->stochastic) solver.noise = diti_emit_noise(share, graph, share->program.step_noise);
     solver.coefficients =
         diti_select_row(graph, share->program.coefficients, share->program.step_row, "select coefficients");

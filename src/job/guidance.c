@@ -258,7 +258,7 @@ static diti_tensor diti_guidance_apart(diti_share *share, diti_graph *graph) {
     return all;
 }
 
-static diti_tensor diti_guidance_evaluate(diti_share *share, diti_graph *graph, diti_step_kind kind) {
+DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = diti_guidance_transformer(share);
     diti_tensor prediction;
     if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
@@ -268,7 +268,11 @@ static diti_tensor diti_guidance_evaluate(diti_share *share, diti_graph *graph, 
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
 }
 
-DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind) {
-    diti_tensor prediction = diti_guidance_evaluate(share, graph, kind);
-    return kind == DITI_STEP_ALONE ? prediction : diti_modal_guide(share, graph, prediction);
+DIT_INTERNAL diti_tensor diti_guidance_other(diti_share *share, diti_graph *graph, uint64_t perturbed, bool isolated) {
+    diti_step_desc step = *diti_guidance_step_desc(share);
+    step.first_branch = step.branches - 1;
+    step.perturbed = perturbed;
+    step.isolated = isolated;
+    step.residual = NULL;
+    return diti_transformer_step(diti_guidance_transformer(share), graph, &step);
 }

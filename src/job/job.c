@@ -149,9 +149,9 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "guidance (on or off)";
     else if (now->mixed != then->mixed || now->norms_tokens != then->norms_tokens)
         what = "guidance (rescale or projection on or off)";
-    else if (now->sound_scale != then->sound_scale || now->rescales != then->rescales ||
-             memcmp(now->scales, then->scales, sizeof now->scales) != 0)
-        what = "guidance (the sound's beside that of the pictures; with rescale all)";
+    else if (now->perturb != then->perturb || now->isolate != then->isolate || now->sound_scale != then->sound_scale ||
+             now->rescales != then->rescales || memcmp(now->scales, then->scales, sizeof now->scales) != 0)
+        what = "guidance (the sound's beside that of the pictures, perturb, isolate; with rescale all)";
     else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
         what = "guidance (its interval, or skip_layer)";

@@ -237,19 +237,20 @@ typedef struct diti_reuse {
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
-    bool clip;                        /* frames are made, if only one; else a picture */
-    uint32_t frames, latent_frames;   /* a clip's, and those of the latent that is denoised; 1 for pictures */
-    bool fixes;                       /* the first latent frame is given, and stands in every evaluation */
-    bool noisy_first;                 /* each of them adds new noise to that frame */
-    uint32_t extra_frames;            /* latent frames in front that fill patches or are those of references, and are
-                                         not decoded */
-    float sound_scale;                /* guidance of the sound as a part of that of the pictures; 0: the same */
-    float rescales, scales[2];        /* the guided prediction is made by modal.c, rescaled so far, with these scales of
-                                         pictures and sound; rescales 0: the solver makes it */
-    uint32_t sound_frames;            /* latent frames behind the clip's that hold its sound, and are not decoded */
-    uint32_t sound_tokens;            /* tokens of the sound there */
-    uint32_t sound_samples;           /* samples that these become in each channel; 0: they are left */
-    bool float_frames;                /* floats of all frames are kept */
+    bool clip;                      /* frames are made, if only one; else a picture */
+    uint32_t frames, latent_frames; /* a clip's, and those of the latent that is denoised; 1 for pictures */
+    bool fixes;                     /* the first latent frame is given, and stands in every evaluation */
+    bool noisy_first;               /* each of them adds new noise to that frame */
+    uint32_t extra_frames;          /* latent frames in front that fill patches or are those of references, and are
+                                       not decoded */
+    float perturb, isolate;    /* weights of further evaluations (dit_guidance), isolate 1 less; 0: there are none */
+    float sound_scale;         /* guidance of the sound as a part of that of the pictures; 0: the same */
+    float rescales, scales[2]; /* the guided prediction is made by modal.c, rescaled so far, with these scales of
+                                  pictures and sound; rescales 0: the solver makes it */
+    uint32_t sound_frames;     /* latent frames behind the clip's that hold its sound, and are not decoded */
+    uint32_t sound_tokens;     /* tokens of the sound there */
+    uint32_t sound_samples;    /* samples that these become in each channel; 0: they are left */
+    bool float_frames;         /* floats of all frames are kept */
     uint32_t loop_count, loop_frames; /* clips that continue each other, and latent frames that two of them share */
     bool moves;                       /* given[0] is the picture that a model moves; where shape.starts, a clip to begin
                                          with; else all of given are for holds */
@@ -909,7 +910,9 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph
 DIT_INTERNAL dit_result diti_modal_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                            dit_error *err);
 DIT_INTERNAL void diti_modal_emit_inputs(diti_share *share, diti_graph *graph);
-DIT_INTERNAL diti_tensor diti_modal_guide(const diti_share *share, diti_graph *graph, diti_tensor both);
+DIT_INTERNAL diti_tensor diti_modal_guide(diti_share *share, diti_graph *graph, diti_tensor both);
+/* The conditional branch once more, otherwise: diti_step_desc.perturbed and isolated. */
+DIT_INTERNAL diti_tensor diti_guidance_other(diti_share *share, diti_graph *graph, uint64_t perturbed, bool isolated);
 DIT_INTERNAL dit_result diti_modal_write(diti_share *share, dit_error *err);
 /* strips.c */
 DIT_INTERNAL bool diti_strips_has(const diti_share *share, uint32_t variant, diti_step_form form);

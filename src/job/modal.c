@@ -3,6 +3,31 @@
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/pipelines/ltx2/pipeline_ltx2.py */
 #include "job/job.h"
 
+/* Further evaluations. */
+static dit_result diti_modal_request_terms(const dit_model *model, diti_job_request *out, dit_error *err) {
+    dit_guidance *guidance = &out->guidance;
+    uint32_t blocks = model->transformer->traits.layers, usual = model->transformer->traits.perturbed;
+    if (!usual)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "guidance.perturb and guidance.isolate are LTX-2's, and this model is another one (%s %s); they "
+            "must be 0",
+            model->info.family, model->info.variant);
+    if (!out->shape.guided)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "guidance.perturb and guidance.isolate add to guidance, which is off; give guidance.scale another "
+            "value than 1");
+    if (!guidance->skip_blocks) guidance->skip_blocks = (uint64_t)1 << (usual - 1);
+    if (blocks < 64 && guidance->skip_blocks >> blocks)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "guidance.skip_blocks 0x%llx names blocks beyond the model's %u (bit i is block i)",
+                         (unsigned long long)guidance->skip_blocks, blocks);
+    out->shape.perturb = guidance->perturb;
+    out->shape.isolate = guidance->isolate > 1 ? guidance->isolate - 1 : 0;
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_modal_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                            dit_error *err) {
     const diti_model_traits *traits = &model->transformer->traits;
@@ -15,6 +40,12 @@ DIT_INTERNAL dit_result diti_modal_request(const dit_model *model, const dit_job
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "guidance.sound_scale is about a clip's sound, which this model (%s %s) has not; it must be 0",
                          model->info.family, model->info.variant);
+    if (!(guidance->perturb >= 0 && guidance->perturb <= 100) ||
+        !(guidance->isolate == 0 || (guidance->isolate >= 1 && guidance->isolate <= 100)))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_guidance: perturb %g must be 0 (off) to 100, and isolate %g 0 or 1 (off) to 100",
+                         (double)guidance->perturb, (double)guidance->isolate);
+    if (guidance->perturb > 0 || guidance->isolate > 1) DITI_TRY(diti_modal_request_terms(model, out, err));
     if (guidance->sound_scale > 1 && !out->shape.guided)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "guidance.sound_scale is %g, and guidance is off; give guidance.scale another value than 1",
@@ -125,17 +156,44 @@ static diti_tensor diti_modal_clean(const diti_share *share, diti_graph *graph, 
     return diti_row_map(graph, diti_multiply(graph, v, times, 0, "guidance"), -1, 0, false, share->program.step.latent);
 }
 
-DIT_INTERNAL diti_tensor diti_modal_guide(const diti_share *share, diti_graph *graph, diti_tensor both) {
+/* perturb * (c - p) + isolate * (c - i), c the conditional prediction, p and i those of further evaluations; 0: none.
+   Where the conditional branch has devices of its own, they make it for the others, too. */
+static diti_tensor diti_modal_terms(diti_share *share, diti_graph *graph, diti_tensor conditional) {
+    const diti_job_request *request = &share->job->request;
+    const float factors[2] = {request->shape.perturb, request->shape.isolate};
+    bool divided = share->assignment.guidance.count > 1;
+    uint32_t device = divided ? share->assignment.guidance.devices[1 - share->assignment.guidance.index] : 0, i;
+    diti_tensor terms = 0;
+    if (diti_graph_failed(graph) || (factors[0] <= 0 && factors[1] <= 0)) return 0;
+    if (divided && !share->assignment.guidance.index) {
+        terms = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, conditional),
+                                diti_tensor_columns(graph, conditional), "terms of guidance");
+        diti_receive(graph, terms, device);
+        return terms;
+    }
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++) {
+        diti_tensor other;
+        if (factors[i] <= 0) continue;
+        other = diti_guidance_other(share, graph, i ? 0 : request->guidance.skip_blocks, i > 0);
+        if (diti_graph_failed(graph)) return 0;
+        other = diti_row_map(graph, other, -factors[i], 0, false, terms);
+        terms = diti_row_map(graph, conditional, factors[i], 0, false, other);
+    }
+    if (divided && terms) diti_send(graph, terms, device);
+    return terms;
+}
+
+DIT_INTERNAL diti_tensor diti_modal_guide(diti_share *share, diti_graph *graph, diti_tensor both) {
     const diti_job_shape *shape = &share->job->request.shape;
     uint32_t channels, columns, part;
-    diti_tensor row, times, out, guided, conditional;
-    if (diti_graph_failed(graph) || (shape->rescales <= 0 && (shape->sound_scale <= 0 || shape->sound_scale == 1)))
-        return both;
+    diti_tensor row, times, out, guided, conditional, terms;
+    if (diti_graph_failed(graph) || !shape->sound_frames) return both;
     channels = diti_tensor_rows(graph, both) / 2;
     columns = diti_tensor_columns(graph, both);
+    terms = diti_modal_terms(share, graph, diti_tensor_view(graph, both, channels, channels, 0, columns));
     if (shape->rescales <= 0) {
-        diti_modal_scale(share, graph, both, channels);
-        return both;
+        if (shape->sound_scale > 0 && shape->sound_scale != 1) diti_modal_scale(share, graph, both, channels);
+        return terms ? diti_row_map(graph, both, 1, 0, false, terms) : both;
     }
     out = diti_tensor_new(graph, DITI_F32, channels, columns, "guided prediction");
     times = diti_tensor_new(graph, DITI_F32, channels, columns, "times");
@@ -150,6 +208,7 @@ DIT_INTERNAL diti_tensor diti_modal_guide(const diti_share *share, diti_graph *g
                     v = diti_modal_part(share, graph, out, 0, channels, part);
         diti_modal_sum(graph, v, shape->scales[part], diti_row_map(graph, u, 1 - shape->scales[part], 0, false, 0), v);
     }
+    if (terms) diti_modal_sum(graph, out, 1, terms, out);
     conditional = diti_modal_clean(share, graph, conditional, times);
     guided = diti_modal_clean(share, graph, out, times);
     for (part = 0; part < 2 && !diti_graph_failed(graph); part++)

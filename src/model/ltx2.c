@@ -322,6 +322,8 @@ static void diti_ltx2_set_traits(diti_ltx2 *model) {
     traits->negative = diti_ltx2_negative;
     traits->default_guidance = 3;
     traits->sound_guidance = 7;
+    traits->perturbed = config->gated ? 29 : 30;
+    if (traits->perturbed > config->blocks) traits->perturbed = config->blocks;
     traits->scheduler = diti_ltx2_scheduler;
     traits->distilled_sigmas = diti_ltx2_sigmas;
     traits->distilled_steps = DITI_COUNT(diti_ltx2_sigmas);
@@ -585,6 +587,7 @@ static void diti_ltx2_attend(const diti_pass *p, diti_tensor x, diti_tensor h, c
                              diti_tensor gate) {
     diti_gated_attend_desc desc = DITI_ZERO;
     uint32_t i;
+    desc.values = from == h && p->index < 64 && p->step->perturbed >> p->index & 1u;
     desc.x = x;
     desc.h = h;
     desc.from = from;
@@ -655,11 +658,12 @@ static diti_tensor diti_ltx2_run_block(diti_pass *p, diti_tensor x) {
                          model->config.modulated ? diti_ltx2_chunk(p, rows[i], DITI_GATE_MSA2, width) : 0);
     }
     if (diti_graph_failed(p->graph)) return x;
-    for (i = 0; i < DITI_LTX2_STREAMS; i++) { /* scale and shift in sound's attention, in the picture's, gate */
+    for (i = 0; i < DITI_LTX2_STREAMS && !p->step->isolated;
+         i++) { /* scale and shift in sound's attention, in the picture's, gate */
         normed[i] = diti_ltx2_norm(p, own[i], other[i], i == DITI_LTX2_VIDEO ? 1 : 3, i == DITI_LTX2_VIDEO ? 0 : 2);
         read[i] = diti_ltx2_norm(p, own[i], other[i], i == DITI_LTX2_VIDEO ? 3 : 1, i == DITI_LTX2_VIDEO ? 2 : 0);
     }
-    for (i = 0; i < DITI_LTX2_STREAMS; i++)
+    for (i = 0; i < DITI_LTX2_STREAMS && !p->step->isolated; i++)
         diti_ltx2_attend(p, own[i], normed[i], &w->other[i], read[1 - i], p->items, time[i], time[1 - i],
                          diti_ltx2_chunk(p, other[i], 4, model->config.width[i]));
     for (i = 0; i < DITI_LTX2_STREAMS; i++) {

@@ -74,6 +74,8 @@ typedef struct diti_model_traits {
                                            name another number of tokens */
     uint32_t default_steps;
     float default_guidance;
+    uint32_t perturbed;   /* the original guides away from a prediction in which this block is perturbed, counted from 1
+                             on;   0: diti_step_desc.perturbed and isolated are not understood */
     float sound_guidance; /* guidance of a clip's sound where nobody asks for another; 0: as the pictures' */
     const char *negative; /* the text that the original's program guides away from where nobody says it; NULL: none */
     bool always_negative; /* diffusers' pipeline does so, too */
@@ -326,6 +328,8 @@ typedef struct diti_step_desc {
                                 the row of the tables that each frame has: the step's, or, of frames that are given,
                                 `steps`: the row of timestep 0; 0: all have the step's */
     uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
+    uint64_t perturbed;      /* rows of these blocks attend themselves alone (bit i: block i), where traits.perturbed */
+    bool isolated;           /* pictures and sound do not attend each other; likewise */
     uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     diti_residual *residual; /* NULL: all blocks are computed, and nothing is kept */
     const diti_axes *axes;   /* NULL: all is computed here */

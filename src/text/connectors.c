@@ -86,8 +86,8 @@ static diti_tensor diti_gated_close(diti_graph *graph, diti_tensor o, diti_tenso
 DIT_INTERNAL void diti_gated_attend(diti_graph *graph, const diti_gated_attention *w,
                                     const diti_gated_attend_desc *desc) {
     uint32_t groups = desc->gate ? diti_tensor_rows(graph, desc->gate) : 1;
-    diti_tensor q = diti_gated_heads(graph, desc->h, w, 0, desc->q_table),
-                k = diti_gated_heads(graph, desc->from, w, 1, desc->k_table),
+    diti_tensor q = desc->values ? 0 : diti_gated_heads(graph, desc->h, w, 0, desc->q_table),
+                k = desc->values ? 0 : diti_gated_heads(graph, desc->from, w, 1, desc->k_table),
                 v = diti_gated_layer(graph, desc->from, &w->v, false, "values"), o;
     bool gated = w->gate.weight.part_count != 0;
     diti_attention_desc attention = DITI_ZERO;
@@ -102,7 +102,7 @@ DIT_INTERNAL void diti_gated_attend(diti_graph *graph, const diti_gated_attentio
     attention.scale = 1.0f / sqrtf((float)w->head_dim);
     attention.int8 = desc->int8;
     attention.name = "attention";
-    o = diti_attention(graph, q, k, v, &attention);
+    o = desc->values ? v : diti_attention(graph, q, k, v, &attention);
     if (gated) o = diti_gated_close(graph, o, desc->h, w);
     out.bias = &w->out.bias;
     out.gate = desc->gate;

@@ -152,6 +152,7 @@ typedef struct diti_gated_attend_desc {
     diti_tensor q_table[2], k_table[2]; /* cosines and sines F32 [rows of a share, inner / 2]; 0: nothing rotates */
     diti_tensor gate;                   /* F32 [groups, d], 0: 1 */
     bool int8;
+    bool values; /* in place of attention, each row of h gets its own values: from is h */
 } diti_gated_attend_desc;
 DIT_INTERNAL DITI_UNUSED void diti_gated_attend(diti_graph *graph, const diti_gated_attention *attention,
                                                 const diti_gated_attend_desc *desc);

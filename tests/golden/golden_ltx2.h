@@ -291,7 +291,9 @@ static inline void golden_ltx2_held(golden_pipe *p, dit_job_desc desc, const dit
    (tests/reference/ltx2_guidance.py). */
 static inline void golden_ltx2_guidance(golden_pipe *p, dit_job_desc desc) {
     static const char *const names[][2] = {{"sound.latents", "sound.audio_latents"},
-                                           {"rescaled.latents", "rescaled.audio_latents"}};
+                                           {"rescaled.latents", "rescaled.audio_latents"},
+                                           {"terms.latents", "terms.audio_latents"},
+                                           {"all.latents", "all.audio_latents"}};
     golden_folder folder = *p->folder;
     const golden_folder *before = p->folder;
     dit_error err = DITI_ZERO;
@@ -299,11 +301,13 @@ static inline void golden_ltx2_guidance(golden_pipe *p, dit_job_desc desc) {
     uint32_t i;
     folder.golden = golden_open_checkpoint(&p->g->env, folder.path, "guidance.safetensors");
     p->folder = &folder;
-    for (i = 0; i < 2 && folder.golden; i++) {
+    for (i = 0; i < DITI_COUNT(names) && folder.golden; i++) {
         job = NULL;
         desc.guidance.scale = i ? 3 : 0;
         desc.guidance.sound_scale = i ? 7 : 0;
-        desc.guidance.rescale = i ? 0.7f : 0;
+        desc.guidance.rescale = i % 2 ? 0.7f : 0;
+        desc.guidance.perturb = i > 1 ? 1.0f : 0;
+        desc.guidance.isolate = i > 1 ? 3.0f : 0;
         golden_ltx2_run(p, &desc, &job, "in.latents", "in.audio_latents", names[i][0], names[i][1]);
         desc.guidance.sound_scale = 6;
         golden_require(p->g,
@@ -320,6 +324,11 @@ static inline void golden_ltx2_guidance(golden_pipe *p, dit_job_desc desc) {
                    "dynamic guidance, rescaled: %s", err.message);
     desc.guidance.dynamic = false;
     desc.guidance.scale = 1;
+    golden_require(p->g,
+                   dit_job_create(p->context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && !job &&
+                       strstr(err.message, "guidance.perturb and guidance.isolate add to guidance, which is off"),
+                   "further terms without guidance: %s", err.message);
+    desc.guidance.perturb = desc.guidance.isolate = 0;
     golden_require(p->g,
                    dit_job_create(p->context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && !job &&
                        strstr(err.message, "guidance.sound_scale is 6, and guidance is off"),

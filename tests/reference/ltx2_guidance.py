@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/fixtures/pipe_ltx2/guidance.safetensors: the call of golden.safetensors with diffusers' guidance of sound and with its
-rescaling of both, behind the last step. Texts are those that golden.safetensors has behind the connectors. Run it in the root of
+"""Makes tests/fixtures/pipe_ltx2/guidance.safetensors: the call of golden.safetensors with diffusers' guidance of sound, its
+rescaling of both, its further evaluations, and all of these, behind the last step. Texts are those that golden.safetensors has behind the connectors. Run it in the root of
 the repository, with diffusers 0.42.1 and torch."""
 import torch
 from diffusers import (AutoencoderKLLTX2Audio, AutoencoderKLLTX2Video, FlowMatchEulerDiscreteScheduler, LTX2Pipeline,
@@ -8,7 +8,9 @@ from diffusers import (AutoencoderKLLTX2Audio, AutoencoderKLLTX2Video, FlowMatch
 from safetensors.torch import load_file, save_file
 
 FOLDER = "tests/fixtures/pipe_ltx2"
-CALLS = {"sound": {}, "rescaled": {"guidance_rescale": 0.7, "audio_guidance_rescale": 0.7}}
+RESCALED = {"guidance_rescale": 0.7, "audio_guidance_rescale": 0.7}
+TERMS = {"stg_scale": 1.0, "audio_stg_scale": 1.0, "modality_scale": 3.0, "audio_modality_scale": 3.0, "spatio_temporal_guidance_blocks": [1]}
+CALLS = {"sound": {}, "rescaled": RESCALED, "terms": TERMS, "all": {**RESCALED, **TERMS}}
 
 
 class Connectors(torch.nn.Module):

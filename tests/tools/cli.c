@@ -643,20 +643,15 @@ static char *const pictureless[] = {"--list-devices", "--info",    "--info-level
 static char *const of_terminal[] = {
     "--batch", "--grid",    "--json",        "--preview-path", "--preview-interval",
     "--serve", "--quality", "--no-metadata", "--resume",       NULL}; /* tests/tools/terminal.c, server.c, resume.c */
-static char *const of_clips[] = {"--frames",
-                                 "--fps",
-                                 "--init-video",
-                                 "--mask-strategy",
-                                 "--loop",
-                                 "--loop-frames",
-                                 "--loop-edit",
-                                 "--conditioning",
-                                 "--end-img",
-                                 "--control-video",
-                                 "--audio-vae",
-                                 "--no-sound",
-                                 "--sound-cfg-scale",
-                                 NULL}; /* cli_inputs.c: test_clip, test_conditioning, test_followed; sound_files.c */
+static char *const of_clips[] = {
+    "--frames",        "--fps",
+    "--init-video",    "--mask-strategy",
+    "--loop",          "--loop-frames",
+    "--loop-edit",     "--conditioning",
+    "--end-img",       "--sound-cfg-scale",
+    "--stg-scale",     "--modality-scale",
+    "--control-video", "--audio-vae",
+    "--no-sound",      NULL}; /* cli_inputs.c: test_clip, test_conditioning, test_followed; sound_files.c */
 
 /* All options of stable-diffusion.cpp's programs (August 2026): each is one here, or its advice says what is. */
 static void test_flags_of_sd_cpp(void) {
