@@ -672,7 +672,7 @@ static int check_clip_options(const app *a) {
     if (a->info.takes_control && o->mask && !o->control_video)
         return complain(EXIT_USAGE, "--mask: there is no clip that it is about; name it with --control-video");
     if (a->info.default_frames && o->init_image && !a->info.wants_image && !a->info.holds_frames &&
-        !a->info.takes_control)
+        !a->info.takes_image)
         return complain(EXIT_USAGE, "--init-img: this model begins with no picture%s; --init-video begins with a clip",
                         a->info.places[DIT_ROLE_IMAGE_ENCODER]
                             ? " (one that does and is a single file wants --clip-vision FILE, too)"

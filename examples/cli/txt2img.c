@@ -273,6 +273,8 @@ static void tell_clips(const app *a) {
                can_begin(a, true, 1) ? ", " : " with ", can_begin(a, false, 2) ? ", --loop" : "");
     else if (can_begin(a, true, 1))
         printf("a clip may be the beginning: --init-video, --strength\n");
+    if (a->info.takes_image && !a->info.wants_image && !a->info.takes_control && !a->info.holds_frames)
+        printf("a picture may be the first frame: --init-img\n");
 }
 
 static dit_result tell_model(app *a, const dit_model *model, int level) {

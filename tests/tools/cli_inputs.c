@@ -9,6 +9,7 @@
 #include <stb/stb_image_write.h>
 
 #define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
+#define HUNYUAN "tests/fixtures/vae_hunyuanvideo"
 #define KLEIN "tests/fixtures/pipe_flux2_klein"
 #define FLUX "tests/fixtures/pipe_flux"
 #define FLUX_FILL "tests/fixtures/flux_fill/transformer"
@@ -1415,6 +1416,15 @@ static void test_usual_negative(void) {
     CHECK(strstr(told_by(LIST("-m", EXPERTS, "-p", "a fox", "-i", bare, "-n", "default"), again),
                  "\nNegative prompt: 色调艳丽，"));
     CHECK(!strstr(told_by(LIST("-m", EXPERTS, "-p", "a fox", "-i", bare), again), "Negative"));
+    /* a picture may be the first frame */
+    CHECK(strstr(told_by(LIST("-m", model, "--vae", HUNYUAN, "-p", "a fox", "-i", bare), again),
+                 ", Init image: bare.png, ") &&
+          !strstr(told_by(LIST("-m", model, "--vae", HUNYUAN, "-p", "a fox"), same), "Init image") &&
+          other_files(same, again));
+    check_refusal(RUN("-m", model, "--vae", HUNYUAN, "-p", "a fox", "-i", bare, "--end-img", bare, "-q", "-o", again),
+                  2, "no clip of this model ends with a picture");
+    check_refusal(RUN("-m", CLIPS, "-p", "a fox", "--stg-scale", "1", "-q", "-o", (char *)in_work("x.apng")), 2,
+                  "--stg-scale and --modality-scale are LTX-2's, and this model is another one");
     check_refusal(RUN(QUICK, "-q", "-n", "default", "-o", again), 2,
                   "the program of this model (pixart sigma) has none");
 }
