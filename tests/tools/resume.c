@@ -159,6 +159,8 @@ static void test_refusals(void) {
     check_refusal(RUN(QUICK_CLIP, "--resume", "-o", "-"), 2, "--resume: standard output has no file beside it");
     check_refusal(RUN(QUICK, "--resume", "-b", "2", "-o", cut), 2, "leave out --batch-count");
     check_refusal(RUN(QUICK_CLIP, "--resume", "--loop", "2", "-o", cut), 2, "clips of --loop");
+    check_refusal(RUN(QUICK, "--resume", "--hires", "-o", (char *)in_work("larger.png")), 2,
+                  "--resume: --hires needs more than it keeps");
     check_refusal(RUN(QUICK, "-q", "--resume", "--cache", "delta:first=0,blocks=1,from=1,interval=2", "-o",
                       (char *)in_work("bad.png")),
                   2, "cache needs more than --resume keeps");
