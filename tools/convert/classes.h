@@ -119,9 +119,14 @@ static dit_type fitting_type(dit_type wanted, const char *component, const diti_
     return tensor->type == DIT_TYPE_BF16 ? DIT_TYPE_BF16 : DIT_TYPE_F16;
 }
 
+/* Parts that make sound have convolutions alone, in which errors are heard. */
+static bool makes_sound(const char *component) {
+    return strcmp(component, "audio_vae") == 0 || strcmp(component, "vocoder") == 0;
+}
+
 static dit_type choose_type(dit_type wanted, const char *component, const diti_stored_tensor *tensor) {
     bool few_bits = diti_type_block(wanted) > 1 && wanted != DIT_TYPE_Q8_0;
-    if (!is_weight(tensor) || is_sensitive(tensor->name)) return kept_type(tensor->type);
+    if (!is_weight(tensor) || is_sensitive(tensor->name) || makes_sound(component)) return kept_type(tensor->type);
     if (few_bits && is_delicate(tensor->name)) wanted = DIT_TYPE_Q8_0;
     if (wanted == DIT_TYPE_I4_ROW_ROTATED && is_delicate(tensor->name)) wanted = DIT_TYPE_I8_ROW_ROTATED;
     if (diti_type_is_i8(wanted) && !is_block(tensor->name)) wanted = DIT_TYPE_Q8_0;

@@ -204,16 +204,10 @@ static bool is_left_out(const converter *convert, const char *component) {
 }
 
 /* The folders of a pipeline that dit.h looks into: those of weights, and the others. */
-static const char *const weight_folders[] = {"transformer",
-                                             "transformer_2",
-                                             "unconditional_transformer",
-                                             "text_encoder",
-                                             "text_encoder_2",
-                                             "text_encoder_3",
-                                             "text_conditioner",
-                                             "connectors",
-                                             "image_encoder",
-                                             "vae"};
+static const char *const weight_folders[] = {"transformer",      "transformer_2",  "unconditional_transformer",
+                                             "text_encoder",     "text_encoder_2", "text_encoder_3",
+                                             "text_conditioner", "connectors",     "image_encoder",
+                                             "audio_vae",        "vocoder",        "vae"};
 static const char *const other_folders[] = {"scheduler",   "tokenizer",    "tokenizer_2",
                                             "tokenizer_3", "t5_tokenizer", "processor"};
 
