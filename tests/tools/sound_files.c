@@ -220,8 +220,7 @@ static void test_muxing(const float *samples) {
         "echo \"$*\" >\"$(dirname \"$0\")/arguments\"\ncat >\"${last#file:}\"\n";
     static const struct {
         const char *file, *codec;
-    } cases[] = {
-        {"a.mp4", "-c:a aac -b:a 192k"}, {"b.webm", "-c:a libopus"}, {"c.mkv", "-c:a aac"}, {"d.mov", "-c:a aac"}};
+    } cases[] = {{"a.mp4", "-c:a aac -b:a 192k"}, {"b.webm", "-c:a libopus"}};
     char path[4096];
     size_t size;
     store(in_work("ffmpeg"), script, sizeof script - 1);
