@@ -157,7 +157,7 @@ END
 }
 python_lifetimes() { # whoever is closed first, in whichever thread; labels that are missing; a name that is no UTF-8
     DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 - "$tests" <<'END'
-import ctypes, sys, threading, dit
+import sys, threading, dit
 with dit.Context() as context:
     model = context.load(sys.argv[1])
     for path in ("é" * 252, "\udcff"):
@@ -212,13 +212,11 @@ with dit.Context() as context, context.load(sys.argv[1] + "/../pipe_dit") as mod
         assert "a class is 4294967296" in str(error), error
     else:
         raise AssertionError("a label is cut off")
-frames, read = [], dit.Model._read
-def count_frames(model, job, *rest):
-    status = dit.Status()
-    dit._lib.dit_job_status(job, ctypes.byref(status), None)
-    frames.append(status.frame_count)
-    return read(model, job, *rest)
-dit.Model._read = count_frames
+frames, read = [], dit.Job._read
+def count_frames(job, *rest):
+    frames.append(job.status.frame_count)
+    return read(job, *rest)
+dit.Job._read = count_frames
 with dit.Context() as context, context.load(sys.argv[1] + "/../pipe_ltx") as model:
     assert len(model.generate("a fox", width=64, height=64, steps=1)) == 1 and frames == [1], frames
 END
@@ -353,6 +351,10 @@ with dit.Context() as context, context.load(sys.argv[1], components={"vae": sys.
         fails(dit.DitError, lambda: clips.clip("a fox", frames=10, width=64, height=64, steps=1), "frame_count 10", "9")
 END
 }
+python_objects() { # jobs, LoRAs of a loaded model, traces, headers alone, and frames of an engine's
+    DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 "$root/tests/python/test.py" "$tests" >objects.log || return 1
+    cat objects.log && grep -q '^2[0-9][0-9] checks' objects.log
+}
 python_finds() ( # the library of the prefix that has dit.py, and one beside it; DIT_LIBRARY is before both
     unset DIT_LIBRARY LD_LIBRARY_PATH
     rm -rf beside && mkdir beside && cp "$prefix/share/dit/dit.py" "$prefix/lib/libdit.so.${version%.*}" beside/ || exit 1
@@ -441,6 +443,7 @@ if have python3 'Python'; then
     check 'Python closes in any order' python_lifetimes
     check 'Python raises what its hooks raise' python_raises
     check 'Python gives pictures, prompts, parts and clips' python_more
+    check 'Python has jobs, LoRAs, traces and frames' python_objects
     for interpreter in /usr/bin/python3 python3; do "$interpreter" -c 'import numpy' 2>/dev/null && break; done
     if "$interpreter" -c 'import numpy' 2>/dev/null; then check 'numpy arrays' numpy "$interpreter"; else echo 'skipped: numpy arrays: numpy is not installed'; fi
     if have mcs 'C#' && have mono 'C#'; then
