@@ -29,7 +29,7 @@ import threading
 import time
 import zlib
 from contextlib import contextmanager
-from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 VERSION = 200  # of the declarations below: major * 10000 + minor * 100 + patch
 OK, WORKING, CANCELLED = 0, 1, 2
@@ -399,13 +399,13 @@ class Share(NamedTuple):
 
 
 class Op(NamedTuple):
-    """A dispatch of a planned job (dit_op_info). kind: one of OP_KINDS, which says how to read shape. runs: how often a run
+    """A dispatch of a planned job (dit_op_info). number: its place in the plan. kind: one of OP_KINDS, which says how to read shape. runs: how often a run
     executes it. flops, bytes: operations, and bytes read and written, of one run. live: bytes of tensors that live meanwhile."""
     name: str
     segment: str
     weight: str
     output: str
-    index: int
+    number: int
     runs: int
     kind: str
     shape: tuple[int, ...]
@@ -458,9 +458,9 @@ STAGES = ("queued", "encode", "denoise", "decode", "done")
 OP_KINDS = ("product", "convolution", "attention", "other")
 
 
-def _plain(kind, info):
-    """A NamedTuple of the members of a structure that have its names."""
-    values = (getattr(info, name) for name in kind._fields)
+def _plain(kind, info, /, **known):
+    """A NamedTuple of the members of a structure that have its names, but for those that are known."""
+    values = (known[name] if name in known else getattr(info, name) for name in kind._fields)
     return kind(*(value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values))
 
 
@@ -524,7 +524,7 @@ def find_sampler(name: str) -> tuple[str, str | None]:
     """The sampler that other programs call by this name, "DPM++ 2M Karras" for one, and the schedule where the name has one."""
     sampler, schedule, error = text(), text(), Error()
     _check(_lib.dit_find_sampler(_text(name.encode()), c.byref(sampler), c.byref(schedule), c.byref(error)), error)
-    return sampler.value.decode(), schedule.value.decode() if schedule.value else None
+    return (sampler.value or b"").decode(), schedule.value.decode() if schedule.value else None
 
 
 def find_schedule(name: str) -> str | None:
@@ -561,7 +561,7 @@ class _Hooks:
 
     def __init__(self, log=None, progress=None):
         self._thread = threading.local()  # what was raised in it
-        self._progress = progress  # of calls that are given none of their own
+        self._progress, self.kept = progress, ()  # progress of calls that are given none of their own; what C may call
         self.log = LOG(lambda level, message, _: self._hook(log, level, message.decode("utf-8", "replace"))) if log else LOG()
 
     def progress(self, func=None):
@@ -662,6 +662,9 @@ class _Handle:
                 self.parent.drop()
 
 
+_Self = TypeVar("_Self", bound="_Owner")
+
+
 class _Owner:
     """Closes what it holds at the end of its `with`, or when it is collected."""
 
@@ -675,16 +678,16 @@ class _Owner:
             self.close()
             raise
 
-    def __enter__(self):
+    def __enter__(self: _Self) -> _Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self):
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """What uses it still, a model of a context or generate() in another thread, may go on."""
         handle = self.__dict__.pop("_handle", None)
         if handle:
@@ -759,8 +762,10 @@ class Context(_Owner):
         desc.devices = _text(str(devices).encode()) if devices is not None else None
         desc.overrides = _text(overrides.encode()) if overrides else None
         desc.logger.func, desc.logger.max_level = hooks.log, level
-        desc.cache, desc.cache_size = c.cast(cache, pointer), len(cache or b"")
-        desc.mark, desc.mark_size = c.cast(mark, pointer), len(mark or b"")
+        if cache:
+            desc.cache, desc.cache_size = c.cast(text(cache), pointer), len(cache)
+        if mark:
+            desc.mark, desc.mark_size = c.cast(text(mark), pointer), len(mark)
         desc.device_memory_limit = _whole("memory_limit", memory_limit, 64)
         desc.tune, desc.trace, desc.trace_light = bool(tune), bool(trace or trace_light), bool(trace_light)
         desc.frames_in_flight = _whole("frames_in_flight", frames_in_flight)
@@ -768,10 +773,8 @@ class Context(_Owner):
         if vulkan is not None:
             own = [vulkan] if isinstance(vulkan, Vulkan) else list(vulkan)
             desc.vulkan, desc.vulkan_count = (Vulkan * len(own))(*own), len(own)
-        # the library calls these for as long as the context lives
-        desc.progress = hooks.of_context = hooks.progress()
-        desc.worker = hooks.of_worker = hooks.worker(_whole("threads", threads, 16))
-        desc.marker = hooks.of_marker = hooks.marker(marker)
+        desc.progress, desc.worker, desc.marker = hooks.progress(), hooks.worker(_whole("threads", threads, 16)), hooks.marker(marker)
+        hooks.kept = desc.progress, desc.worker, desc.marker  # the library calls them for as long as the context lives
         self._own(_Handle(_lib.dit_context_destroy, hooks), _lib.dit_context_create, c.byref(desc))
 
     def load(self, path: str | os.PathLike | None, weight_budget: int = 0,
@@ -958,7 +961,7 @@ class Model(_Owner):
         """What its files have, part by part and type by type."""
         with self._about() as model:
             infos = _listed(WeightInfo, _lib.dit_model_weights, model.pointer)
-        return [_plain(Weights, info)._replace(role=_ROLE_NAMES.get(info.role, ""), type=_TYPE_NAMES.get(info.type, "")) for info in infos]
+        return [_plain(Weights, info, role=_ROLE_NAMES.get(info.role, ""), type=_TYPE_NAMES.get(info.type, "")) for info in infos]
 
     @property
     def distilled(self) -> str | None:
@@ -975,19 +978,19 @@ class Model(_Owner):
 
     def edited_size(self, width: int, height: int) -> tuple[int, int] | None:
         """The size of a picture that is made after a reference of this size, in pixels; None: the model has no such size."""
-        width, height = u32(_whole("width", width)), u32(_whole("height", height))
+        size = u32(_whole("width", width)), u32(_whole("height", height))
         with self._about() as model:
-            found = _lib.dit_model_edited_size(model.pointer, c.byref(width), c.byref(height))
-        return (width.value, height.value) if found else None
+            found = _lib.dit_model_edited_size(model.pointer, c.byref(size[0]), c.byref(size[1]))
+        return (size[0].value, size[1].value) if found else None
 
     @property
     def loras(self) -> list[Lora]:
         """Its LoRAs by their numbers."""
-        infos = []
+        infos: list[LoraInfo] = []
         with self._about() as model:
             while _lib.dit_model_lora(model.pointer, u32(len(infos)), c.byref(info := LoraInfo())) == OK:
                 infos.append(info)
-        return [_plain(Lora, info)._replace(weight=self._strengths.get(i, info.weight)) for i, info in enumerate(infos)]
+        return [_plain(Lora, info, weight=self._strengths.get(i, info.weight)) for i, info in enumerate(infos)]
 
     def add_lora(self, path: str | os.PathLike, weight: float = 1.0, second: bool = False) -> int:
         """Adds a LoRA to the loaded model and returns its number; calls from then on have it. It waits for the calls about
@@ -1020,10 +1023,12 @@ class Model(_Owner):
         size, error, words = size_t(), Error(), _text(prompt.encode())
         encode = _lib.dit_encode_weighted_prompt if weighted else _lib.dit_encode_prompt
         with self._about(on_device=True) as model:
-            for blob in (None, True):  # the size, which all prompts of a model share, then the bytes
-                blob = blob and c.create_string_buffer(size.value)
-                _check(model.hooks.call(encode, model.parent.pointer, model.pointer, words, blob, c.byref(size), c.byref(error)),
-                       error)
+            def write(room):
+                _check(model.hooks.call(encode, model.parent.pointer, model.pointer, words, room, c.byref(size), c.byref(error)), error)
+
+            write(None)  # the size, which all prompts of a model share
+            blob = c.create_string_buffer(size.value)
+            write(blob)
         return blob.raw
 
     def encoding(self, prompt: str, weighted: bool = False) -> Encoding:
@@ -1081,7 +1086,8 @@ class Model(_Owner):
 
     def memory(self, frames: int = 1, **more: Any) -> Memory:
         """What generate() with these parameters needs, or clip() with other frames; nothing is allocated."""
-        desc, error, memory, keep = JobDesc(), Error(), Memory(), []
+        desc, error, memory = JobDesc(), Error(), Memory()
+        keep: list[Any] = []
         with self._about() as model:
             self._describe(desc, model, dict(more, frames=frames), keep)
             _check(model.hooks.call(_lib.dit_job_memory, model.parent.pointer, c.byref(desc), c.byref(memory), c.byref(error)), error)
@@ -1089,14 +1095,17 @@ class Model(_Owner):
 
     def inspect(self, frames: int = 1, **more: Any) -> tuple[list[Op], list[Planned]]:
         """Every dispatch of such a job in order, and every tensor that it keeps on the device; nothing is allocated."""
-        desc, error, keep, ops, tensors = JobDesc(), Error(), [], [], []
+        desc, error = JobDesc(), Error()
+        keep: list[Any] = []
+        ops: list[Op] = []
+        tensors: list[Planned] = []
 
         def hear_op(info, _):
             op = info.contents
-            ops.append(_plain(Op, op)._replace(kind=OP_KINDS[op.kind], shape=tuple(size for size in op.shape if size)))
+            ops.append(_plain(Op, op, number=op.index, kind=OP_KINDS[op.kind], shape=tuple(size for size in op.shape if size)))
 
         def hear_tensor(info, _):
-            tensors.append(_plain(Planned, info.contents)._replace(type=_TYPE_NAMES.get(info.contents.type, "")))
+            tensors.append(_plain(Planned, info.contents, type=_TYPE_NAMES.get(info.contents.type, "")))
 
         with self._about() as model:
             self._describe(desc, model, dict(more, frames=frames), keep)
@@ -1309,7 +1318,8 @@ class Job(_Owner):
     def restart(self, **more: Any) -> None:
         """Runs the job again with another prompt, negative_prompt, seed, rng, guidance, inputs, lora_weights, loop, classes or
         target; what is not said stays as it was. Everything else must be as before."""
-        what, desc, keep = dict(self._what, **more), JobDesc(), []
+        what, desc = dict(self._what, **more), JobDesc()
+        keep: list[Any] = []
         with self._model._about() as model:
             self._model._describe(desc, model, dict(what), keep)
             desc.progress = model.hooks.progress()
@@ -1360,7 +1370,7 @@ class Job(_Owner):
 
     def latent(self, image: int = 0) -> Tensor:
         """The sampler's last x as F32 [C, h, w], of clips [C, latent frames, h, w], before scaling and shift."""
-        info, known = self._model.info, ()
+        info = self._model.info
         plane = info.latent_channels, self._desc.height // info.latent_factor, self._desc.width // info.latent_factor
         try:
             return Tensor(plane, self._bytes(READ_LATENT_F32, image, 0, plane[0] * plane[1] * plane[2] * 4))

@@ -52,7 +52,7 @@ def headers(path):
         check(all(row.type in dit.TYPES and 0 < row.parameters <= row.file_bytes for row in rows), rows)
         check(sum(row.device_bytes for row in rows) == model.memory(**SIZE).weights == model.info.weight_bytes)
         ops, tensors = model.inspect(**SIZE)
-        check({"encode", "step", "decode"} <= {op.segment for op in ops} and ops[3].index == 3)
+        check({"encode", "step", "decode"} <= {op.segment for op in ops} and ops[3].number == 3)
         products = [op for op in ops if op.kind == "product"]
         check(products and all(len(op.shape) == 3 and op.flops > 0 for op in products), products[:1])
         check(any(op.runs == 4 for op in ops) and any(tensor.type == "F32" and tensor.bytes >= tensor.rows * tensor.columns * 4 for tensor in tensors))
