@@ -355,6 +355,41 @@ python_objects() { # jobs, LoRAs of a loaded model, traces, headers alone, and f
     DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 "$root/tests/python/test.py" "$tests" >objects.log || return 1
     cat objects.log && grep -q '^2[0-9][0-9] checks' objects.log
 }
+functions() { # functions [NAMES]: docs/languages.md, dit.py and dit.cs, whose public members NAMES has, have each function of dit.h
+    DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 "$root/tests/python/functions.py" "$root" "$@"
+}
+blocks() { # blocks LANGUAGE PREFIX: the code of docs/languages.md in that language, to PREFIX1, PREFIX2...
+    awk -v fence="\`\`\`$1" -v prefix="$2" '$0 == fence { file = prefix (++count); next } /^```/ { file = "" } file { print >file }
+        END { exit !count }' "$root/docs/languages.md"
+}
+python_pages() { # the Python of the page and of dit.py's own text runs; two steps are enough
+    rm -rf pages && mkdir pages && ln -s "$root/models" pages/models && blocks python pages/page && python3 - "$root/examples/python/dit.py" >pages/page0 <<'END' || return 1
+import ast, sys
+lines = ast.get_docstring(ast.parse(open(sys.argv[1], encoding="utf-8").read())).splitlines()
+print("\n".join(line[4:] for line in lines if line.startswith("    ")))
+END
+    for page in pages/page*; do
+        (cd pages && DIT_LIBRARY=$prefix/lib/libdit.so PYTHONPATH=$prefix/share/dit python3 - "${page#pages/}" <<'END') || return 1
+import importlib.util, sys
+import dit
+sys.modules["dit_h"] = dit
+describe = dit.Model._describe
+dit.Model._describe = lambda model, desc, handle, what, keep: describe(model, desc, handle, dict(what, steps=what.get("steps") or 2), keep)
+if importlib.util.find_spec("numpy") is None:
+    dit.Picture.numpy = lambda picture: None
+exec(compile(open(sys.argv[1], encoding="utf-8").read(), sys.argv[1], "exec"))
+END
+    done
+    [ -e pages/page0 ] && [ -e pages/page2 ] && picture pages/fox.png && picture pages/orca.png && picture pages/cat.png
+}
+csharp_pages() { # so does the C#
+    rm -rf pages-cs && mkdir pages-cs && ln -s "$root/models" pages-cs/models && blocks csharp pages-cs/page &&
+        { echo 'static class Head { static void Main() {'; sed -n 's,^//     ,,p' "$root/examples/csharp/dit.cs"; echo '} }'; } >pages-cs/page0 || return 1
+    for page in pages-cs/page*; do mv "$page" "$page.cs"; done
+    mcs -langversion:7 -warnaserror -nowarn:219 -out:pages-cs/head.exe "$prefix/share/dit/dit.cs" pages-cs/page0.cs && rm pages-cs/page0.cs &&
+        mcs -langversion:7 -warnaserror -out:pages-cs/page.exe "$prefix/share/dit/dit.cs" pages-cs/page*.cs &&
+        (cd pages-cs && mono head.exe && mono page.exe) && picture pages-cs/fox.rgba
+}
 python_finds() ( # the library of the prefix that has dit.py, and one beside it; DIT_LIBRARY is before both
     unset DIT_LIBRARY LD_LIBRARY_PATH
     rm -rf beside && mkdir beside && cp "$prefix/share/dit/dit.py" "$prefix/lib/libdit.so.${version%.*}" beside/ || exit 1
@@ -458,6 +493,60 @@ csharp_compiles() {
         [ "$(wc -l <csharp.layouts)" -gt 100 ] && ! grep -v -x -F -f c.layouts csharp.layouts
 }
 csharp_runs() { mono csharp.exe "$tests" >csharp.log && cat csharp.log && grep -q '^1[0-9][0-9] checks' csharp.log; }
+fetched() { # what docs/languages.md says of FetchContent, from a folder of this machine in the place of the repository's address
+    rm -rf fetched && mkdir -p fetched/dit && cp "$root/dit.h" "$root/CMakeLists.txt" fetched/dit/ && cp "$examples/pictures.cpp" fetched/ &&
+        sed -n '/^```cmake$/,/^```$/p' "$root/docs/languages.md" | grep -v '^```' | sed "s|GIT_REPOSITORY .* GIT_TAG [a-z]*|URL $work/fetched/dit|" >fetched/lines || return 1
+    grep -q "URL $work" fetched/lines && { printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(pictures C CXX)' 'set(CMAKE_CXX_STANDARD 17)'
+        cat fetched/lines; } >fetched/CMakeLists.txt && (unset LD_LIBRARY_PATH PKG_CONFIG_PATH && cmake -S fetched -B fetched/build && cmake --build fetched/build) &&
+        fetched/build/pictures "$tests" "a fox" 13 && picture picture-13.ppm
+}
+cmake_installs() { # what CMakeLists.txt installs, static and shared, is found by find_package of its minor version; a subproject installs nothing
+    cp -R cmake cmake-of && sed -i 's/dit 0\.[0-9]*/dit 0.2/' cmake-of/CMakeLists.txt && rm -rf cmake-of/build cmake-of/older || return 1
+    for shared in OFF ON; do
+        mkdir -p own-$shared && cmake -S nested/dit -B own-$shared/build -DBUILD_SHARED_LIBS=$shared -DCMAKE_INSTALL_PREFIX="$work/own-$shared/prefix" &&
+            cmake --build own-$shared/build && cmake --install own-$shared/build && ! grep -r "$work/nested" own-$shared/prefix/lib/cmake || return 1
+        (unset LD_LIBRARY_PATH && cmake -S cmake-of -B cmake-of/$shared -DCMAKE_PREFIX_PATH="$work/own-$shared/prefix" && cmake --build cmake-of/$shared &&
+            rm -f picture-14.ppm && cmake-of/$shared/pictures "$tests" "a fox" 14) && picture picture-14.ppm || return 1
+    done
+    ! cmake --install nested/ON --prefix "$work/nothing" | grep -q dit.h && sed -i 's/dit 0\.2/dit 0.1/' cmake-of/CMakeLists.txt &&
+        ! cmake -S cmake-of -B cmake-of/older -DCMAKE_PREFIX_PATH="$work/own-ON/prefix"
+}
+clone() { # a clone with what a package is made of, and nothing else
+    rm -rf "$1" && mkdir -p "$1/tools/package" && cp "$root/dit.h" "$root/CMakeLists.txt" "$root/LICENSE" "$1/" && cp -R "$root/tools/package/conan" "$root/tools/package/vcpkg" "$1/tools/package/"
+}
+conan_creates() { # the recipe's package, static and shared; Vulkan's headers are the system's, or those of a package
+    clone conan-clone && rm -rf conan-home && export CONAN_HOME="$work/conan-home" && mkdir headers && cat >headers/conanfile.py <<'END'
+import os
+from conan import ConanFile
+from conan.tools.files import copy
+class Headers(ConanFile):
+    name, version, package_type = "vulkan-headers", "1.3.239", "header-library"
+    def package(self):
+        for folder in ("vulkan", "vk_video"):
+            copy(self, "*", "/usr/include/" + folder, os.path.join(self.package_folder, "include", folder))
+END
+    recipe=conan-clone/tools/package/conan
+    conan profile detect && conan create -nr $recipe -o 'dit/*:system_vulkan=True' >static.log 2>&1 && grep -qx 'dit [1-9][0-9]*' static.log &&
+        ! conan create -nr $recipe -o 'dit/*:shared=True' && conan export-pkg -nr headers &&
+        conan create -nr $recipe -o 'dit/*:shared=True' >shared.log 2>&1 && grep -qx 'dit [1-9][0-9]*' shared.log || { tail -n 20 static.log shared.log; return 1; }
+    library=$(find conan-home/p -path "*/p/lib/libdit.so.$version") && [ -e "$library" ] && find conan-home/p -path '*/p/lib/libdit.a' | grep . &&
+        ! nm -D --defined-only "$library" | grep -v ' dit_' && [ -e "$(dirname "$library")/../licenses/LICENSE" ] && [ -e "$(dirname "$library")/../include/dit.h" ]
+}
+vcpkg_installs() { # the overlay port, with Vulkan's headers from the system in the place of vcpkg's port, which is fetched
+    clone vcpkg-clone && mkdir -p ports/vulkan-headers && printf '{"name": "vulkan-headers", "version": "1.3.239"}\n' >ports/vulkan-headers/vcpkg.json &&
+        printf 'set(VCPKG_POLICY_EMPTY_PACKAGE enabled)\n' >ports/vulkan-headers/portfile.cmake &&
+        vcpkg install dit --classic --no-binarycaching --overlay-ports=vcpkg-clone/tools/package/vcpkg --overlay-ports=ports --x-install-root="$work/vcpkg" || return 1
+    triplet=$(ls vcpkg | grep linux) && (unset LD_LIBRARY_PATH && cmake -S two -B two/vcpkg -DCMAKE_CXX_STANDARD=17 -DCMAKE_PREFIX_PATH="$work/vcpkg/$triplet" && cmake --build two/vcpkg &&
+        rm -f picture-11.ppm && two/vcpkg/pictures "$tests" "a fox" 11) && picture picture-11.ppm && [ -e "vcpkg/$triplet/share/dit/copyright" ]
+}
+vcpkg_port() { # without vcpkg: the port's commands, each as CMake alone does it, and a program that finds what they install
+    clone vcpkg-clone && cmake -DPORT=dit -DPACKAGES="$work/vcpkg-packages" -P "$root/tests/support/vcpkg.cmake" vcpkg-clone/tools/package/vcpkg/dit/portfile.cmake &&
+        (cd vcpkg-packages && find . -type f | sort) >port.files && for file in include/dit.h lib/libdit.a share/dit/ditConfig.cmake share/dit/usage share/dit/copyright; do
+            grep -qx "./$file" port.files || { echo "no $file in:"; cat port.files; return 1; }; done
+    (unset LD_LIBRARY_PATH && cmake -S two -B two/port -DCMAKE_CXX_STANDARD=17 -Ddit_DIR="$work/vcpkg-packages/share/dit" && cmake --build two/port &&
+        rm -f picture-11.ppm && two/port/pictures "$tests" "a fox" 11) && picture picture-11.ppm
+}
+port_version() { grep -q "\"version\": \"$version\"" "$root/tools/package/vcpkg/dit/vcpkg.json"; }
 meson_project() { # meson_project FOLDER: a program that wants dit, from the system or else as a subproject
     mkdir -p "$1" && cp "$examples/pictures.cpp" "$1/" &&
         printf '%s\n' "project('pictures', 'cpp', default_options: ['cpp_std=c++17'])" \
@@ -486,8 +575,15 @@ have pkg-config 'C++' && check 'C++ by pkg-config' cxx
 have cmake 'CMake' && check 'C++ by CMake, and another minor version refused' by_cmake
 version=$(sed -n 's/^Version: //p' "$prefix/lib/pkgconfig/dit.pc")
 have cmake 'CMake' && check 'C++ by CMake with dit as a subproject' cmake_subproject
+have cmake 'CMake' && check 'C++ by CMake with FetchContent, as docs/languages.md says' fetched
+have cmake 'CMake' && check 'C++ by what CMakeLists.txt installs' cmake_installs
+check "vcpkg's port has the version of dit.h" port_version
 have cmake 'LIBDIR' && have pkg-config 'LIBDIR' && check 'LIBDIR, DESTDIR, and a folder with two names' libdir
 have pkg-config 'a prefix with spaces' && check 'a prefix with spaces, and one with ~' spaces
+if have cmake 'vcpkg'; then
+    check "C++ by the commands of vcpkg's port" vcpkg_port
+    have vcpkg 'vcpkg itself' && check 'C++ by vcpkg' vcpkg_installs
+fi
 if have python3 'Python'; then
     check "dit.py's structures are dit.h's" layouts
     [ "$(getconf LONG_BIT)" = 32 ] || check 'structs are those of version 0.2' recorded
@@ -497,6 +593,8 @@ if have python3 'Python'; then
     check 'Python raises what its hooks raise' python_raises
     check 'Python gives pictures, prompts, parts and clips' python_more
     check 'Python has jobs, LoRAs, traces and frames' python_objects
+    check 'each function of dit.h is in docs/languages.md, dit.py and dit.cs' functions
+    check 'the Python of docs/languages.md and of dit.py runs' python_pages
     for interpreter in /usr/bin/python3 python3; do "$interpreter" -c 'import numpy' 2>/dev/null && break; done
     if "$interpreter" -c 'import numpy' 2>/dev/null; then check 'numpy arrays' numpy "$interpreter"; else echo 'skipped: numpy arrays: numpy is not installed'; fi
     if ! have pip3 'pip'; then :
@@ -504,9 +602,14 @@ if have python3 'Python'; then
         check 'pip installs dit_h from a clone, which draws what the program draws' pip_installs
         check 'pip installs dit_h from its source distribution' pip_sources
     else echo 'skipped: pip: its server cannot be reached'; fi
+    if ! command -v conan >/dev/null && [ -d pip/backend ] && pip/bin/pip install -q conan >/dev/null 2>&1; then PATH=$PATH:$work/pip/bin; fi
+    have conan 'Conan' && have cmake 'Conan' && check "C++ by Conan's recipe" conan_creates
     if have mcs 'C#' && have mono 'C#'; then
         check "dit.cs compiles, and its structures are dit.h's" csharp_compiles
         check 'pictures by C#' csharp_runs
+        mono csharp.exe names >csharp.names
+        check 'each function of dit.h is where docs/languages.md says in C#' functions "$work/csharp.names"
+        check 'the C# of docs/languages.md and of dit.cs runs' csharp_pages
     fi
 fi
 if have meson 'Meson' && have ninja 'Meson' && have pkg-config 'Meson'; then

@@ -5,9 +5,10 @@
 //         byte[] rgba = model.Generate(new Dit.Request { Prompt = "fox, fluent style on a purple background", Seed = 7 })[0];
 //     }
 //
-// Every function of dit.h has its place here, which docs/languages.md lists. The file needs C# 7 and nothing else. Put it in a project, and libdit.so or dit.dll where the runtime looks for native
-// libraries (Unity: Assets/Plugins). Generate waits for the picture: call it in a thread or a Task, so that no frame waits.
-// The structures are those of dit.h 0.2 in the same order; tests/packages.sh compares sizes and offsets with the C compiler's.
+// Every function of dit.h has its place here, which docs/languages.md lists. The file needs C# 7 and nothing else. Put it in a
+// project, and libdit.so or dit.dll where the runtime looks for native libraries (Unity: Assets/Plugins). Generate waits for
+// the picture: call it in a thread or a Task, so that no frame waits, or step a Job. The structures are those of dit.h 0.2 in
+// the same order; tests/packages.sh compares sizes and offsets with the C compiler's.
 using System;
 using System.Collections.Generic;
 using System.IO;
@@ -78,7 +79,7 @@ namespace Dit {
         public float Weight, First, Last;
     }
 
-    // Where pictures stay on the device, as dit_target: numbers of Vulkan's.
+    // The place on the device that pictures get, as dit_target: numbers of Vulkan's.
     public sealed class Target {
         public ulong Image;
         public uint Format, DstQueueFamily, FinalLayout, DstStage, DstAccess, Mip, Layer, Usage, Flags, ExportHandle;
@@ -269,7 +270,7 @@ namespace Dit {
         public bool Arena;
     }
 
-    // What a job consists of.
+    // The dispatches and tensors of a job.
     public sealed class Plan {
         public readonly List<Op> Ops = new List<Op>();
         public readonly List<Planned> Tensors = new List<Planned>();
@@ -702,7 +703,7 @@ namespace Dit {
         public bool Has(Role part) { return info.parameters[(int)part] != 0; }
         public bool Lacks(Role part) { return (info.missing & 1u << (int)part) != 0; } // a prompt needs it
 
-        // What its files have, part by part and type by type.
+        // The tensors of its files, part by part and type by type.
         public WeightInfo[] Weights() {
             return About(() => Array.ConvertAll(Native.Listed((Native.WeightInfo[] infos, ref uint count, ref Native.Error error) =>
                 Native.dit_model_weights(Handle, infos, ref count, ref error)), row => new WeightInfo(row)));
@@ -724,7 +725,7 @@ namespace Dit {
             }
         }
 
-        // Whether it was made to edit the pictures of References; null: its files do not tell.
+        // True where it was made to edit the pictures of References; null: its files do not tell.
         public bool? Edits {
             get {
                 int edits = About(() => Native.dit_model_edits(Handle));
@@ -829,13 +830,13 @@ namespace Dit {
             }
         }
 
-        // What Generate makes, or GenerateClip with other frames, as a Job: for work in pieces, other prompts without planning
+        // A Job that makes what Generate makes, or GenerateClip with other frames: for work in pieces, other prompts without planning
         // anew, floats, latents, and pictures that stay on the device.
         public Job StartJob(Request what, uint frames = 1, CancellationToken cancel = default(CancellationToken)) {
             return new Job(this, what, frames, cancel);
         }
 
-        // What Generate with these parameters needs, or GenerateClip with other frames; nothing is allocated.
+        // The memory that Generate with these parameters needs, or GenerateClip with other frames; nothing is allocated.
         public MemoryNeed Memory(Request what, uint frames = 1) {
             using (var text = new Texts())
                 return About(() => {
@@ -1118,7 +1119,7 @@ namespace Dit {
             }
         }
 
-        // What it has cost so far. Any thread.
+        // Its cost so far. Any thread.
         public JobCounters Counters {
             get {
                 Native.Counters counters;
@@ -1127,7 +1128,7 @@ namespace Dit {
             }
         }
 
-        // What each device does for it, the first one first.
+        // The part of each device in it, the first one first.
         public JobShare[] Shares {
             get {
                 return Array.ConvertAll(Native.Listed((Native.Share[] shares, ref uint count, ref Native.Error error) =>
@@ -1270,7 +1271,7 @@ namespace Dit {
             this.parent = parent;
             if (parent != null) parent.DangerousAddRef(ref held);
         }
-        // What C may call for as long as the object lives.
+        // Keeps what C may call for as long as the object lives.
         internal IntPtr Keep(object hook) {
             kept.Add(GCHandle.Alloc(hook));
             return GCHandle.ToIntPtr(kept[kept.Count - 1]);
@@ -1770,7 +1771,7 @@ namespace Dit {
         internal delegate int Encoder(ContextHandle context, ModelHandle model, IntPtr prompt, byte[] blob, ref UIntPtr size, ref Error error);
         internal delegate int Lister<T>(T[] infos, ref uint count, ref Error error);
 
-        // What a function writes to an array whose length it tells first.
+        // The entries that a function writes to an array whose length it tells first.
         internal static T[] Listed<T>(Lister<T> list) {
             var error = new Error();
             uint count = 0;
@@ -1828,7 +1829,7 @@ namespace Dit {
             }
         }
 
-        // What is thrown is kept for Check, and ends the call.
+        // Calls a listener. An exception is kept for Check, and ends the call.
         static byte Listen(Action call) {
             try {
                 if (thrown == null) call();

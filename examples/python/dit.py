@@ -7,7 +7,7 @@
         pixels = picture.numpy()            # uint8 [height, width, 4], where numpy is installed
         other = model.generate("owl", init=picture, strength=0.6)[0]    # so may an array be, or an image of PIL
         with model.job("a cat", preview_interval=4) as job:             # work in pieces, between other work
-            while not job.step(2000):
+            while not job.wait(0.5):                                    # seconds; or step(2000), which does not wait
                 print(job.status.step)
             job.picture().save("cat.png")
 
@@ -465,7 +465,7 @@ def _plain(kind, info, /, **known):
 
 
 def _listed(kind, function, *arguments):
-    """What a function writes to an array whose length it tells first."""
+    """The entries that a function writes to an array whose length it tells first."""
     count, error = u32(), Error()
     _check(function(*arguments, None, c.byref(count), c.byref(error)), error)
     infos = (kind * count.value)()
@@ -594,7 +594,7 @@ class _Hooks:
         return Marker(MARKER(lambda mark, size, _: self._hook(func, c.string_at(mark, size) if size else b""))) if func else Marker()
 
     def told(self, func, *arguments):
-        """Whether a function that only listens lets the call go on."""
+        """Calls a function that only listens. False: it has raised something, and the call ends."""
         self._hook(func, *arguments)
         return not getattr(self._thread, "raised", None)
 
@@ -896,6 +896,8 @@ def describe(path: str | os.PathLike | None, **more: Any) -> Model:
 class Model(_Owner):
     """Weights. `info` tells its family, sizes and defaults (dit_model_info)."""
 
+    info: ModelInfo
+
     def __init__(self, context, path, progress, what):
         self._gate, self._strengths = _Gate(), {}  # strengths that set_lora_weight() has given
         parent = context._use() if context else _Handle(lambda _: None, _Hooks())  # a context lives as long as its models
@@ -958,7 +960,7 @@ class Model(_Owner):
             handle.drop()
 
     def weights(self) -> list[Weights]:
-        """What its files have, part by part and type by type."""
+        """The tensors of its files, part by part and type by type."""
         with self._about() as model:
             infos = _listed(WeightInfo, _lib.dit_model_weights, model.pointer)
         return [_plain(Weights, info, role=_ROLE_NAMES.get(info.role, ""), type=_TYPE_NAMES.get(info.type, "")) for info in infos]
@@ -972,7 +974,7 @@ class Model(_Owner):
 
     @property
     def edits(self) -> bool | None:
-        """Whether it was made to edit the pictures of references; None: its files do not tell."""
+        """True where it was made to edit the pictures of references; None: its files do not tell."""
         with self._about() as model:
             return {0: False, 1: True}.get(_lib.dit_model_edits(model.pointer))
 
@@ -1079,13 +1081,13 @@ class Model(_Owner):
             return job.pictures()
 
     def job(self, prompt: str | bytes | None = "", frames: int = 1, **more: Any) -> Job:
-        """What generate() makes, or clip() with other frames, as a Job: for work in pieces, other prompts without planning
+        """A Job that makes what generate() makes, or clip() with other frames: for work in pieces, other prompts without planning
         anew, floats, latents, and pictures that stay on the device. Other parameters are those of generate() but progress
         and preview; preview_interval: steps from one preview to the next; target: a Target for dit_job_desc.target."""
         return Job(self, dict(more, prompt=prompt, frames=frames))
 
     def memory(self, frames: int = 1, **more: Any) -> Memory:
-        """What generate() with these parameters needs, or clip() with other frames; nothing is allocated."""
+        """The memory that generate() with these parameters needs, or clip() with other frames; nothing is allocated."""
         desc, error, memory = JobDesc(), Error(), Memory()
         keep: list[Any] = []
         with self._about() as model:
@@ -1335,14 +1337,14 @@ class Job(_Owner):
 
     @property
     def counters(self) -> Counters:
-        """What it has cost so far. Any thread."""
+        """Its cost so far. Any thread."""
         counters = Counters()
         self._tell(_lib.dit_job_get_counters, c.byref(counters))
         return counters
 
     @property
     def shares(self) -> list[Share]:
-        """What each device does for it, the first one first."""
+        """The part of each device in it, the first one first."""
         handle = self._use()
         try:
             return [_plain(Share, info) for info in _listed(_Share, _lib.dit_job_shares, handle.pointer)]

@@ -1,5 +1,5 @@
 // The test of dit.cs, from an installed prefix: test.exe layouts prints the structures of dit.cs as tests/packages.sh gets
-// them from the C compiler; test.exe MODEL makes pictures and mistakes.
+// them from the C compiler, test.exe names its public members; test.exe MODEL makes pictures and mistakes.
 using System;
 using System.Collections.Generic;
 using System.IO;
@@ -25,6 +25,13 @@ static class Test {
             foreach (FieldInfo field in type.GetFields(BindingFlags.Instance | BindingFlags.Public | BindingFlags.NonPublic))
                 if (field.Name != "_zero_begin" && field.Name != "transport")
                     Console.WriteLine(name + "." + field.Name + " " + Marshal.OffsetOf(type, field.Name));
+        }
+    }
+
+    static void Members() {
+        foreach (Type type in typeof(Dit.Context).Assembly.GetExportedTypes().Where(t => t.Namespace == "Dit")) {
+            Console.WriteLine(type.Name);
+            foreach (MemberInfo member in type.GetMembers()) Console.WriteLine(type.Name + "." + member.Name);
         }
     }
 
@@ -452,7 +459,7 @@ static class Test {
             return memory;
         }
 
-        // What record(commands) returns; its commands have finished then.
+        // Returns what record(commands) does; its commands have finished then.
         public bool Frame(Func<IntPtr, bool> record, bool submit = true) {
             IntPtr none = IntPtr.Zero;
             vkBeginCommandBuffer(commands, Packed(42u, none, 0u, none));
@@ -503,6 +510,7 @@ static class Test {
 
     static int Main(string[] args) {
         if (args[0] == "layouts") Layouts();
+        else if (args[0] == "names") Members();
         else Pictures(args[0]);
         return 0;
     }

@@ -298,7 +298,7 @@ class Engine:
         return handle
 
     def frame(self, record, submit=True):
-        """What record(command buffer) returns; its commands have finished then."""
+        """Returns what record(command buffer) does; its commands have finished then."""
         self.vk.vkBeginCommandBuffer(self.commands, ctypes.c_void_p(self.packed("IPIP", 42, 0, 0, 0)))
         done = record(self.commands.value)
         self.vk.vkEndCommandBuffer(self.commands)
