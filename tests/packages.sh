@@ -488,6 +488,12 @@ pip_sources() { # a source distribution builds the same where there is no clone
     ls sources/*.tar.gz && mkdir sources/wheel && pip/bin/pip wheel -w sources/wheel sources/*.tar.gz && rm -rf clone &&
         ls sources/wheel/dit_h-"$version"-py3-none-*.whl && pip/bin/pip install sources/wheel/*.whl && installed sources
 }
+pip_types() { # the package is typed: it is sound in itself, a right program passes, and a wrong argument is named
+    unset PIP_NO_INDEX
+    blocks python right && cp right2 right.py && { cat right1 && echo '    model.add_lora(3)'; } >wrong.py &&
+        pip/bin/mypy --ignore-missing-imports "$root/examples/python/dit.py" && pip/bin/mypy right.py && ! pip/bin/mypy wrong.py >told &&
+        grep -q 'wrong.py:.*"add_lora".*incompatible type "int"' told && [ "$(grep -c error: told)" = 1 ]
+}
 csharp_compiles() {
     mcs -langversion:7 -warnaserror -out:csharp.exe "$prefix/share/dit/dit.cs" "$root/tests/csharp/test.cs" && mono csharp.exe layouts >csharp.layouts &&
         [ "$(wc -l <csharp.layouts)" -gt 100 ] && ! grep -v -x -F -f c.layouts csharp.layouts
@@ -515,7 +521,7 @@ clone() { # a clone with what a package is made of, and nothing else
     rm -rf "$1" && mkdir -p "$1/tools/package" && cp "$root/dit.h" "$root/CMakeLists.txt" "$root/LICENSE" "$1/" && cp -R "$root/tools/package/conan" "$root/tools/package/vcpkg" "$1/tools/package/"
 }
 conan_creates() { # the recipe's package, static and shared; Vulkan's headers are the system's, or those of a package
-    clone conan-clone && rm -rf conan-home && export CONAN_HOME="$work/conan-home" && mkdir headers && cat >headers/conanfile.py <<'END'
+    clone conan-clone && rm -rf conan-home && export CONAN_HOME="$work/conan-home" && mkdir -p headers && cat >headers/conanfile.py <<'END'
 import os
 from conan import ConanFile
 from conan.tools.files import copy
@@ -597,10 +603,11 @@ if have python3 'Python'; then
     check 'the Python of docs/languages.md and of dit.py runs' python_pages
     for interpreter in /usr/bin/python3 python3; do "$interpreter" -c 'import numpy' 2>/dev/null && break; done
     if "$interpreter" -c 'import numpy' 2>/dev/null; then check 'numpy arrays' numpy "$interpreter"; else echo 'skipped: numpy arrays: numpy is not installed'; fi
-    if ! have pip3 'pip'; then :
+    if ! python3 -c 'import ensurepip' 2>/dev/null; then echo "skipped: pip: Python's ensurepip is not installed"
     elif pip_gets; then
         check 'pip installs dit_h from a clone, which draws what the program draws' pip_installs
         check 'pip installs dit_h from its source distribution' pip_sources
+        if pip/bin/pip install -q mypy >/dev/null 2>&1; then check "the types of dit_h's functions" pip_types; else echo "skipped: types: mypy cannot be had"; fi
     else echo 'skipped: pip: its server cannot be reached'; fi
     if ! command -v conan >/dev/null && [ -d pip/backend ] && pip/bin/pip install -q conan >/dev/null 2>&1; then PATH=$PATH:$work/pip/bin; fi
     have conan 'Conan' && have cmake 'Conan' && check "C++ by Conan's recipe" conan_creates
