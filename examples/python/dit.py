@@ -29,7 +29,7 @@ import threading
 import time
 import zlib
 from contextlib import contextmanager
-from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar, Union
 
 VERSION = 200  # of the declarations below: major * 10000 + minor * 100 + patch
 OK, WORKING, CANCELLED = 0, 1, 2
@@ -127,6 +127,10 @@ class WeightInfo(c.Structure):
 class DeviceInfo(c.Structure):
     _fields_ = _fields([(c.c_char * 256, "name"), (c.c_uint8 * 16, "uuid"), (u32, "vendor,type,api_version,driver_version"),
                         (u64, "memory"), (c.c_char * 32, "rung")])
+
+
+READ_AT = c.CFUNCTYPE(c.c_int64, u64, pointer, size_t, pointer)
+OPEN = c.CFUNCTYPE(c.c_int, text, c.POINTER(Source), pointer)
 
 
 class Component(c.Structure):
@@ -369,10 +373,16 @@ class Lora(NamedTuple):
     only_merged: bool
 
 
+# Where a model, a part or a LoRA comes from: a path of a file or a folder; a binary file that can be sought (io.BytesIO for one
+# in memory); or, for a folder, a function that opens a file of it by its relative path, and raises FileNotFoundError or
+# KeyError where there is none. Files are read while weights are streamed, too: leave them open as long as the model.
+Place = Union[str, "os.PathLike[str]", IO[bytes], Callable[[str], IO[bytes]]]
+
+
 class LoraFile(NamedTuple):
-    """A LoRA for Context.load(loras=), where a path or a pair of path and weight says too little. path: a file or a folder.
-    weight: its strength, not 0. merge: it becomes part of the weights. second: it is for transformer_2."""
-    path: str | os.PathLike
+    """A LoRA for Context.load(loras=), where a place or a pair of place and weight says too little. weight: its strength, not 0.
+    merge: it becomes part of the weights. second: it is for transformer_2."""
+    path: Place
     weight: float = 1.0
     merge: bool = False
     second: bool = False
@@ -642,7 +652,7 @@ class _Handle:
     _lock = threading.RLock()  # of all counts; a collection may come in the middle of a call
 
     def __init__(self, destroy, hooks, parent=None):
-        self.pointer, self.hooks, self.parent = pointer(), hooks, parent
+        self.pointer, self.hooks, self.parent, self.kept = pointer(), hooks, parent, []  # kept: what C may call
         self._destroy, self._users = destroy, 1
 
     def take(self):
@@ -777,16 +787,15 @@ class Context(_Owner):
         hooks.kept = desc.progress, desc.worker, desc.marker  # the library calls them for as long as the context lives
         self._own(_Handle(_lib.dit_context_destroy, hooks), _lib.dit_context_create, c.byref(desc))
 
-    def load(self, path: str | os.PathLike | None, weight_budget: int = 0,
-             components: Mapping[str, str | os.PathLike | Sequence[str | os.PathLike]] | None = None,
-             loras: Iterable[str | os.PathLike | tuple[str | os.PathLike, float] | LoraFile] = (), release_text_encoders: bool = False,
+    def load(self, path: Place | None, weight_budget: int = 0, components: Mapping[str, Place | Sequence[Place]] | None = None,
+             loras: Iterable[Place | tuple[Place, float] | LoraFile] = (), release_text_encoders: bool = False,
              parts: Iterable[str] | None = None, progress: Callable[[str, int, int], Any] | None = None,
              types: Iterable[tuple[str, str]] = (), int8_attention: bool = False, keep_streamed: bool = False,
              weights_by_need: bool = False) -> Model:
-        """A model from a file or a diffusers folder. weight_budget: bytes of device memory; the rest is streamed.
+        """A model from a file or a diffusers folder (see Place). weight_budget: bytes of device memory; the rest is streamed.
 
-        components: parts that lie elsewhere, as {"vae": path}, or a list of paths (of control nets); names are those of ROLES.
-        parts: the only ones to be loaded, as ("transformer", "vae") where prompts are encoded. loras: paths, pairs of a path
+        components: parts that lie elsewhere, as {"vae": path}, or a list of places (of control nets); names are those of ROLES.
+        parts: the only ones to be loaded, as ("transformer", "vae") where prompts are encoded. loras: places, pairs of a place
         and a weight, or LoraFiles. progress(part, done, total) counts bytes; if it returns False, DitError with result 2 ends
         the call. types: pairs of tensors and a type of TYPES, as ("transformer.*blocks.*", "I8_ROW").
         keep_streamed, weights_by_need, int8_attention: as in dit_model_desc of dit.h.
@@ -870,24 +879,52 @@ ROLES = {"transformer": 1, "text_encoder": 2, "text_encoder_2": 3, "text_encoder
          "tokenizer_3": 7, "vae": 8, "tae": 9, "scheduler": 10, "controlnet": 12, "transformer_2": 13, "image_encoder": 14,
          "tokenizers": 15, "t5": 16}
 _ROLE_NAMES = {number: name for name, number in ROLES.items()}
-_LORA, _SECOND = 11, 13
+_LORA, _SECOND, _ERROR_IO = 11, 13, -8
 PREVIEWS = {None: 0, "proj": 1, "tae": 2, "vae": 3}
 RNGS = {None: 0, "torch": 1, "philox": 2}
 
 
-def _path(place):
+def _source(place, hooks, keep):
+    """A dit_source of a Place; `keep` holds its functions, which the library calls for as long as the model lives."""
+    if hasattr(place, "read"):
+        lock, size = threading.Lock(), place.seek(0, os.SEEK_END)
+
+        def read(offset, to, size):
+            with lock:
+                place.seek(offset)
+                data = place.read(size)
+            c.memmove(to, data, len(data))
+            return len(data)
+
+        function = READ_AT(lambda *arguments: int(hooks._hook(read, *arguments[:3])))  # 0 is a failure
+        keep.append(function)
+        return Source(size=size, read_at=c.cast(function, pointer))
+    if callable(place):
+        def find(name, out):
+            try:
+                out[0] = _source(place(name.decode()), hooks, keep)
+            except (FileNotFoundError, KeyError):
+                return _ERROR_IO
+            return OK
+
+        def open_member(name, out, _):
+            result = hooks._hook(find, name, out)
+            return _ERROR_IO if result is False else result
+
+        keep.append(OPEN(open_member))
+        return Source(open=c.cast(keep[-1], pointer))
     return Source(_text(os.fsencode(place)))
 
 
-def _lora(lora):
-    """A dit_component of a path, of a path and a weight, or of a LoraFile."""
+def _lora(lora, hooks, keep):
+    """A dit_component of a place, of a place and a weight, or of a LoraFile."""
     lora = LoraFile(*lora) if isinstance(lora, tuple) else LoraFile(lora)
     if not lora.weight:
         raise ValueError(f"the weight of {lora.path} is 0, which C takes for 1: say so in lora_weights of generate()")
-    return Component(_path(lora.path), _LORA, _real("weight", lora.weight), bool(lora.merge), _SECOND if lora.second else 0)
+    return Component(_source(lora.path, hooks, keep), _LORA, _real("weight", lora.weight), bool(lora.merge), _SECOND if lora.second else 0)
 
 
-def describe(path: str | os.PathLike | None, **more: Any) -> Model:
+def describe(path: Place | None, **more: Any) -> Model:
     """A model of headers alone, without a device: its info, weights(), memory() and inspect() answer, nothing else. Files may
     end before their data. More parameters are those of Context.load."""
     return Model(None, path, more.pop("progress", None), more)
@@ -902,8 +939,9 @@ class Model(_Owner):
         self._gate, self._strengths = _Gate(), {}  # strengths that set_lora_weight() has given
         parent = context._use() if context else _Handle(lambda _: None, _Hooks())  # a context lives as long as its models
         handle, desc, keep = _Handle(_lib.dit_model_destroy, parent.hooks, parent), ModelDesc(), []
+        handle.kept = keep
         try:
-            self._ask(desc, path, dict(what), keep)
+            self._ask(desc, path, dict(what), handle.hooks, keep)
             desc.dry_run, desc.progress = context is None, parent.hooks.progress(progress)
         except BaseException:
             handle.drop()
@@ -912,7 +950,7 @@ class Model(_Owner):
         self.info = ModelInfo()
         _lib.dit_model_get_info(handle.pointer, c.byref(self.info))
 
-    def _ask(self, desc, path, what, keep):
+    def _ask(self, desc, path, what, hooks, keep):
         """Fills desc from parameters of Context.load, all of which must be known."""
         take, given = what.pop, []
         components, parts = take("components", None) or {}, set(take("parts", None) or ())
@@ -921,15 +959,15 @@ class Model(_Owner):
                 raise ValueError(f"there is no component {name!r}; there are {', '.join(ROLES)}")
         for name, places in components.items():
             for place in places if isinstance(places, (list, tuple)) else [places]:
-                given.append(Component(_path(place), ROLES[name]))
-        given.extend(_lora(lora) for lora in take("loras", ()))
+                given.append(Component(_source(place, hooks, keep), ROLES[name]))
+        given.extend(_lora(lora, hooks, keep) for lora in take("loras", ()))
         rules = []
         for tensors, kind in take("types", ()):
             if kind not in TYPES:
                 raise ValueError(f"there is no type {kind!r}; there are {', '.join(TYPES)}")
             rules.append(TypeRule(_text(tensors.encode()), TYPES[kind]))
         if path is not None:
-            desc.source = _path(path)
+            desc.source = _source(path, hooks, keep)
         desc.weight_budget = _whole("weight_budget", take("weight_budget", 0), 64)
         for name in ("release_text_encoders", "int8_attention", "keep_streamed", "weights_by_need"):
             setattr(desc, name, bool(take(name, False)))
@@ -994,12 +1032,13 @@ class Model(_Owner):
                 infos.append(info)
         return [_plain(Lora, info, weight=self._strengths.get(i, info.weight)) for i, info in enumerate(infos)]
 
-    def add_lora(self, path: str | os.PathLike, weight: float = 1.0, second: bool = False) -> int:
+    def add_lora(self, path: Place, weight: float = 1.0, second: bool = False) -> int:
         """Adds a LoRA to the loaded model and returns its number; calls from then on have it. It waits for the calls about
         the model that are under way in other threads, but not for jobs. second: it is for transformer_2."""
-        component, number, error, model = _lora(LoraFile(path, weight, False, second)), u32(), Error(), self._use()
+        number, error, model = u32(), Error(), self._use()
         try:
             with self._gate.alone():
+                component = _lora(LoraFile(path, weight, False, second), model.hooks, model.kept)
                 _check(model.hooks.call(_lib.dit_model_add_lora, model.pointer, c.byref(component), c.byref(number), c.byref(error)), error)
                 _lib.dit_model_get_info(model.pointer, c.byref(self.info))
         finally:

@@ -237,6 +237,55 @@ def contexts(path):
             check(paint(model) == plain, "parts that are files of their own")
 
 
+def sources(path):
+    """Models, parts and LoRAs that are no paths: a folder behind a function, files in memory, streamed too."""
+    lora, opened = FIXTURES + "/lora_pixart_sigma/lora", []
+
+    def member(name):
+        opened.append(name)
+        return open(os.path.join(path, name), "rb")
+
+    def memory(path):
+        with open(path, "rb") as file:
+            return io.BytesIO(file.read())
+
+    with dit.Context() as context, context.load(path) as model:
+        wanted = paint(model)
+        for more in ({}, {"weight_budget": 128000}, {"weights_by_need": True}):
+            del opened[:]
+            with context.load(member, **more) as other:
+                check("model_index.json" in opened and len(opened) > 5 and paint(other) == wanted, more)
+        names = [name for name in os.listdir(lora) if name.endswith("safetensors")]
+        file = f"{lora}/{names[0]}"
+        with context.load(path, loras=[(lora, 0.5)]) as one, context.load(path, loras=[(lambda name: open(f"{lora}/{name}", "rb"), 0.5)]) as other:
+            check(paint(one) == paint(other) != wanted, "a LoRA behind a function")
+        with context.load(member, loras=[memory(file)]) as other:  # without the configuration beside it
+            check(paint(other) != wanted and model.add_lora(memory(file)) == 0 and paint(model) == paint(other), "a LoRA in memory")
+            model.remove_lora(0)
+        check(dit.describe(member).weights() == model.weights())
+        with context.load(member, components={"vae": lambda name: open(f"{path}/vae/{name}", "rb")}) as other:
+            check(paint(other) == wanted, "a part behind a function")
+        fails(dit.DitError, lambda: context.load(io.BytesIO(b"no model")))
+
+        class Mine(Exception):
+            pass
+
+        def broken(name):
+            raise Mine("mine")
+
+        class Broken(io.BytesIO):
+            def read(self, size=-1):
+                raise Mine("mine")
+        fails(Mine, lambda: context.load(broken), "mine")
+        fails(Mine, lambda: context.load(Broken(b"x" * 1000)), "mine")
+        fails(dit.DitError, lambda: context.load(lambda name: {}[name]))
+    with dit.Context() as context, context.load(memory(os.path.dirname(FIXTURES) + "/../models/emoji-q8_0.gguf"), weight_budget=10000000) as model:
+        check(model.info.streamed_bytes > 0)
+        wanted = model.generate("fox", steps=1, seed=5)[0].rgba
+        with context.load(os.path.dirname(FIXTURES) + "/../models/emoji-q8_0.gguf") as other:
+            check(other.generate("fox", steps=1, seed=5)[0].rgba == wanted)
+
+
 def wanted_pictures():
     """References, and nets that follow a picture."""
     grey = dit.Picture(64, 64, bytes([99, 150, 20, 255] * 64 * 64))
@@ -354,5 +403,6 @@ frames(sys.argv[1])
 clips()
 traces(sys.argv[1])
 contexts(sys.argv[1])
+sources(sys.argv[1])
 wanted_pictures()
 print(f"{checks} checks")
