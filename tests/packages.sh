@@ -438,13 +438,13 @@ END
 pip_gets() { # what pip builds a package with; without a network there is none
     rm -rf pip && python3 -m venv pip && pip/bin/pip download -q --no-deps -d pip/backend 'setuptools>=70.1' >/dev/null 2>&1
 }
-pip_installs() { # from a clone that has nothing but what the package is made of, by a compiler of the caller's
+pip_installs() ( # from a clone that has nothing but what the package is made of, by a compiler of the caller's
     rm -rf clone && mkdir -p clone/examples && cp "$root/dit.h" "$root/LICENSE" clone/ && mkdir clone/examples/python &&
-        cp "$root"/examples/python/*.* clone/examples/python/ || return 1
+        cp "$root"/examples/python/*.* clone/examples/python/ || exit 1
     export PIP_NO_INDEX=1 PIP_FIND_LINKS="$work/pip/backend"
     ! CC='cc -DVULKAN_CORE_H_ -include no/such/header.h' pip/bin/pip install clone/examples/python >told 2>&1 &&
         grep -q 'libvulkan-dev' told && pip/bin/pip install clone/examples/python && installed clone
-}
+)
 installed() { # the package of pip is the library, and draws what the program draws
     folder=$(cd / && "$work/pip/bin/python" -c 'import os, dit_h; print(os.path.dirname(dit_h.__file__))') && [ -e "$folder/py.typed" ] &&
         cmp "$root/LICENSE" "$folder/LICENSE" && cmp "$root/examples/python/dit.py" "$folder/__init__.py" &&
@@ -481,15 +481,14 @@ assert len(set(wanted)) > 50 and bytes(made.rgba[i] for i in range(len(made.rgba
 END
     )
 }
-pip_sources() { # a source distribution builds the same where there is no clone
+pip_sources() ( # a source distribution builds the same where there is no clone
     rm -rf sources pip/lib/python3*/site-packages/dit_h* && mkdir sources && pip/bin/pip install -q --no-index --find-links pip/backend -U setuptools &&
-        (cd clone/examples/python && "$work/pip/bin/python" setup.py -q sdist -d "$work/sources") || return 1
+        (cd clone/examples/python && "$work/pip/bin/python" setup.py -q sdist -d "$work/sources") || exit 1
     export PIP_NO_INDEX=1 PIP_FIND_LINKS="$work/pip/backend"
     ls sources/*.tar.gz && mkdir sources/wheel && pip/bin/pip wheel -w sources/wheel sources/*.tar.gz && rm -rf clone &&
         ls sources/wheel/dit_h-"$version"-py3-none-*.whl && pip/bin/pip install sources/wheel/*.whl && installed sources
-}
+)
 pip_types() { # the package is typed: it is sound in itself, a right program passes, and a wrong argument is named
-    unset PIP_NO_INDEX
     blocks python right && cp right2 right.py && { cat right1 && echo '    model.add_lora(3)'; } >wrong.py &&
         pip/bin/mypy --ignore-missing-imports "$root/examples/python/dit.py" && pip/bin/mypy right.py && ! pip/bin/mypy wrong.py >told &&
         grep -q 'wrong.py:.*"add_lora".*incompatible type "int"' told && [ "$(grep -c error: told)" = 1 ]
@@ -520,7 +519,7 @@ cmake_installs() { # what CMakeLists.txt installs, static and shared, is found b
 clone() { # a clone with what a package is made of, and nothing else
     rm -rf "$1" && mkdir -p "$1/tools/package" && cp "$root/dit.h" "$root/CMakeLists.txt" "$root/LICENSE" "$1/" && cp -R "$root/tools/package/conan" "$root/tools/package/vcpkg" "$1/tools/package/"
 }
-conan_creates() { # the recipe's package, static and shared; Vulkan's headers are the system's, or those of a package
+conan_creates() ( # the recipe's package, static and shared; Vulkan's headers are the system's, or those of a package
     clone conan-clone && rm -rf conan-home && export CONAN_HOME="$work/conan-home" && mkdir -p headers && cat >headers/conanfile.py <<'END'
 import os
 from conan import ConanFile
@@ -534,10 +533,10 @@ END
     recipe=conan-clone/tools/package/conan
     conan profile detect && conan create -nr $recipe -o 'dit/*:system_vulkan=True' >static.log 2>&1 && grep -qx 'dit [1-9][0-9]*' static.log &&
         ! conan create -nr $recipe -o 'dit/*:shared=True' && conan export-pkg -nr headers &&
-        conan create -nr $recipe -o 'dit/*:shared=True' >shared.log 2>&1 && grep -qx 'dit [1-9][0-9]*' shared.log || { tail -n 20 static.log shared.log; return 1; }
+        conan create -nr $recipe -o 'dit/*:shared=True' >shared.log 2>&1 && grep -qx 'dit [1-9][0-9]*' shared.log || { tail -n 20 static.log shared.log; exit 1; }
     library=$(find conan-home/p -path "*/p/lib/libdit.so.$version") && [ -e "$library" ] && find conan-home/p -path '*/p/lib/libdit.a' | grep . &&
         ! nm -D --defined-only "$library" | grep -v ' dit_' && [ -e "$(dirname "$library")/../licenses/LICENSE" ] && [ -e "$(dirname "$library")/../include/dit.h" ]
-}
+)
 vcpkg_installs() { # the overlay port, with Vulkan's headers from the system in the place of vcpkg's port, which is fetched
     clone vcpkg-clone && mkdir -p ports/vulkan-headers && printf '{"name": "vulkan-headers", "version": "1.3.239"}\n' >ports/vulkan-headers/vcpkg.json &&
         printf 'set(VCPKG_POLICY_EMPTY_PACKAGE enabled)\n' >ports/vulkan-headers/portfile.cmake &&

@@ -123,18 +123,25 @@ namespace Dit {
         internal Request Copy() { return (Request)MemberwiseClone(); }
     }
 
+    // The place of bytes that have no path, in Context.Load: Data is a file that can be sought (MemoryStream for one in memory),
+    // Open a folder, of which it opens a file by its relative path; null or FileNotFoundException: there is none. Files are read
+    // while weights are streamed, too: leave Data open as long as the model. Those that Open has opened are closed with the model.
+    public abstract class Place {
+        public string Path;
+        public Stream Data;
+        public Func<string, Stream> Open;
+    }
+
     // A LoRA. Weight 0 stands for 1. Merge: it becomes part of the weights, in Context.Load. Second: it is for the second
     // transformer.
-    public sealed class Lora {
-        public string Path;
+    public sealed class Lora : Place {
         public float Weight;
         public bool Merge, Second;
     }
 
     // A part of a pipeline that is a file or a folder of its own. Role.None: its content tells.
-    public sealed class Component {
+    public sealed class Component : Place {
         public Role Role;
-        public string Path;
     }
 
     // Tensors that are kept in another type: a pattern as "transformer.*blocks.*", and "I8_ROW", "I8_ROW_ROTATED",
@@ -143,8 +150,8 @@ namespace Dit {
         public string Tensors, Type;
     }
 
-    // How Context.Load reads a model; zeros and nulls are what most models want.
-    public sealed class LoadOptions {
+    // How Context.Load reads a model; zeros and nulls are what most models want. Data or Open: the model, where path is null.
+    public sealed class LoadOptions : Place {
         public Component[] Components;
         public Lora[] Loras;
         public TypeRule[] Types;
@@ -635,9 +642,14 @@ namespace Dit {
                 var desc = new Native.ModelDesc();
                 var error = new Native.Error();
                 IntPtr made;
-                Describe(path, what, text, ref desc);
-                desc.dry_run = Native.Flag(context == null);
                 Handle = new ModelHandle(context == null ? null : context.Handle);
+                try {
+                    Describe(path ?? what.Path, what, text, ref desc);
+                } catch {
+                    Handle.Dispose();
+                    throw;
+                }
+                desc.dry_run = Native.Flag(context == null);
                 int result = context == null ? Native.dit_model_load(IntPtr.Zero, ref desc, out made, ref error)
                                              : Native.dit_model_load(context.Handle, ref desc, out made, ref error);
                 Handle.Own(made, result, error);
@@ -649,13 +661,13 @@ namespace Dit {
         // their data.
         public static Model Describe(string path, LoadOptions options = null) { return new Model(null, path, options ?? new LoadOptions()); }
 
-        static void Describe(string path, LoadOptions what, Texts text, ref Native.ModelDesc desc) {
+        void Describe(string path, LoadOptions what, Texts text, ref Native.ModelDesc desc) {
             var parts = new List<Native.Component>();
             foreach (Component part in what.Components ?? new Component[0])
-                parts.Add(new Native.Component { source = new Native.Source { path = text.Add(part.Path) }, role = (int)part.Role });
+                parts.Add(new Native.Component { source = Source(part.Path, part, text), role = (int)part.Role });
             foreach (Lora lora in what.Loras ?? new Lora[0]) parts.Add(Describe(lora, text));
             foreach (Role part in what.Parts ?? new Role[0]) desc.parts |= 1u << (int)part;
-            desc.source.path = text.Add(path);
+            desc.source = Source(path, what, text);
             desc.components = text.Array(parts.ToArray(), ref desc.component_count, part => part);
             desc.types = text.Array(what.Types, ref desc.type_count, rule =>
                 new Native.TypeRule { tensors = text.Add(rule.Tensors), type = Library.TypeNumber(rule.Type) });
@@ -667,9 +679,15 @@ namespace Dit {
             desc.progress = text.Progress(what.Progress);
         }
 
-        static Native.Component Describe(Lora lora, Texts text) {
+        Native.Source Source(string path, Place place, Texts text) {
+            if (path != null) return new Native.Source { path = text.Add(path) };
+            if (place.Data != null) return new StreamSource(place.Data, false).Of(Handle);
+            return place.Open != null ? new FolderSource(place.Open, Handle).Of() : new Native.Source();
+        }
+
+        Native.Component Describe(Lora lora, Texts text) {
             return new Native.Component {
-                source = new Native.Source { path = text.Add(lora.Path) }, role = Native.RoleLora, weight = lora.Weight,
+                source = Source(lora.Path, lora, text), role = Native.RoleLora, weight = lora.Weight,
                 merge = Native.Flag(lora.Merge), lora_of = lora.Second ? (int)Role.Transformer2 : 0
             };
         }
@@ -764,11 +782,11 @@ namespace Dit {
         // model that are under way in other threads, but not for jobs.
         public uint AddLora(Lora lora) {
             using (var text = new Texts()) {
-                var component = Describe(lora, text);
                 var error = new Native.Error();
                 uint number;
                 Gate.EnterWriteLock();
                 try {
+                    Native.Component component = Describe(lora, text);
                     Native.Check(Native.dit_model_add_lora(Handle, ref component, out number, ref error), error);
                     Native.dit_model_get_info(Handle, out info);
                 } finally {
@@ -1273,8 +1291,9 @@ namespace Dit {
         }
         // Keeps what C may call for as long as the object lives.
         internal IntPtr Keep(object hook) {
-            kept.Add(GCHandle.Alloc(hook));
-            return GCHandle.ToIntPtr(kept[kept.Count - 1]);
+            GCHandle handle = GCHandle.Alloc(hook);
+            lock (kept) kept.Add(handle);
+            return GCHandle.ToIntPtr(handle);
         }
         internal void Own(IntPtr made, int result, Native.Error error) {
             SetHandle(made);
@@ -1290,7 +1309,11 @@ namespace Dit {
         protected override bool ReleaseHandle() {
             Destroy();
             Native.Forget();
-            foreach (GCHandle hook in kept) hook.Free();
+            foreach (GCHandle hook in kept) {
+                var file = hook.Target as StreamSource;
+                if (file != null) file.Dispose();
+                hook.Free();
+            }
             if (held) parent.DangerousRelease();
             return true;
         }
@@ -1329,6 +1352,49 @@ namespace Dit {
             if (retire) Native.dit_job_retire(handle, timeline, value);
             else Native.dit_job_destroy(handle);
             if (given != null) given.Dispose();
+        }
+    }
+
+    // A file that C reads through a stream, one reader at a time.
+    internal sealed class StreamSource : IDisposable {
+        readonly Stream stream;
+        readonly bool owned;
+        internal StreamSource(Stream stream, bool owned) {
+            this.stream = stream;
+            this.owned = owned;
+        }
+        internal Native.Source Of(Handle keeper) {
+            return new Native.Source { size = (ulong)stream.Length, read_at = Marshal.GetFunctionPointerForDelegate(Native.Read), user = keeper.Keep(this) };
+        }
+        internal int Read(ulong offset, IntPtr to, ulong size) {
+            lock (stream) {
+                var bytes = new byte[Math.Min(size, 1u << 20)]; // C asks for the rest
+                stream.Seek((long)offset, SeekOrigin.Begin);
+                int count = stream.Read(bytes, 0, bytes.Length);
+                Marshal.Copy(bytes, 0, to, count);
+                return count;
+            }
+        }
+        public void Dispose() {
+            if (owned) stream.Dispose();
+        }
+    }
+
+    // A folder whose files a function opens.
+    internal sealed class FolderSource {
+        readonly Func<string, Stream> open;
+        readonly Handle keeper;
+        internal FolderSource(Func<string, Stream> open, Handle keeper) {
+            this.open = open;
+            this.keeper = keeper;
+        }
+        internal Native.Source Of() {
+            return new Native.Source { open = Marshal.GetFunctionPointerForDelegate(Native.Open), user = keeper.Keep(this) };
+        }
+        internal bool Find(string member, IntPtr to) {
+            Stream stream = open(member);
+            if (stream != null) Marshal.StructureToPtr(new StreamSource(stream, true).Of(keeper), to, false);
+            return stream != null;
         }
     }
 
@@ -1392,7 +1458,7 @@ namespace Dit {
 #pragma warning disable 649, 169 // members that only C reads or writes
     internal static class Native {
         internal const uint Version = 200; // of the declarations below
-        internal const int Working = 1, Cancelled = 2, ReadRgba = 0, ReadFloats = 1, ReadLatent = 2, ReadPreview = 3, RoleLora = 11;
+        internal const int Working = 1, Cancelled = 2, ReadRgba = 0, ReadFloats = 1, ReadLatent = 2, ReadPreview = 3, RoleLora = 11, ErrorIo = -8;
         const string Library = "dit";
         const CallingConvention C = CallingConvention.Cdecl; // Windows of 32 bits has another one for what says nothing
 
@@ -1806,6 +1872,12 @@ namespace Dit {
         internal static readonly WriteFunction Written = OnWrite;
         [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
         internal delegate byte InfoFunction(IntPtr info, IntPtr user);
+        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+        internal delegate long ReadFunction(ulong offset, IntPtr to, UIntPtr size, IntPtr user);
+        internal static readonly ReadFunction Read = OnRead;
+        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+        internal delegate int OpenFunction(IntPtr member, IntPtr to, IntPtr user);
+        internal static readonly OpenFunction Open = OnOpen;
         internal static readonly InfoFunction HearOp = OnOp, HearTensor = OnTensor;
         [ThreadStatic] static Exception thrown; // in a function that C called: it must not leave that, and Check throws it
 
@@ -1886,6 +1958,26 @@ namespace Dit {
                 Marshal.Copy(data, bytes, 0, bytes.Length);
                 ((Stream)GCHandle.FromIntPtr(user).Target).Write(bytes, 0, bytes.Length);
             });
+        }
+
+        [MonoPInvokeCallback(typeof(ReadFunction))]
+        static long OnRead(ulong offset, IntPtr to, UIntPtr size, IntPtr user) {
+            long count = -1;
+            Listen(() => count = ((StreamSource)GCHandle.FromIntPtr(user).Target).Read(offset, to, (ulong)size));
+            return count;
+        }
+
+        [MonoPInvokeCallback(typeof(OpenFunction))]
+        static int OnOpen(IntPtr member, IntPtr to, IntPtr user) {
+            var found = false;
+            Listen(() => {
+                try {
+                    found = ((FolderSource)GCHandle.FromIntPtr(user).Target).Find(Text(member), to);
+                } catch (FileNotFoundException) { // the answer to a file that the folder has not
+                } catch (DirectoryNotFoundException) {
+                }
+            });
+            return found ? 0 : ErrorIo;
         }
 
         static readonly string[] kinds = { "product", "convolution", "attention", "other" };

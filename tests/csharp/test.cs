@@ -92,6 +92,7 @@ static class Test {
         Jobs(path);
         Frames(path);
         Contexts(path);
+        Sources(path, fixtures + "lora_pixart_sigma/lora");
         Given(fixtures);
         using (var context = new Dit.Context()) Fails<Dit.DitException>(() => context.Load("no/such/model"), "no/such/model");
         Fails<Dit.DitException>(() => new Dit.Context("no such device"), "no such device");
@@ -347,6 +348,39 @@ static class Test {
                 Paint(model);
                 Check(heard.Count > 0, "and of a job");
             }
+        }
+    }
+
+    // Models, parts and LoRAs that are no paths: a folder behind a function, files in memory, streamed too.
+    static void Sources(string path, string lora) {
+        var opened = new List<string>();
+        Func<string, Stream> member = name => {
+            opened.Add(name);
+            return File.OpenRead(path + "/" + name);
+        };
+        using (var context = new Dit.Context())
+        using (var model = context.Load(path)) {
+            byte[] wanted = Paint(model);
+            foreach (ulong budget in new ulong[] { 0, 128000 })
+                using (var other = context.Load(null, new Dit.LoadOptions { Open = member, WeightBudget = budget }))
+                    Check(opened.Contains("model_index.json") && Same(Paint(other), wanted), "a folder behind a function");
+            Func<string, Stream> vae = name => File.Exists(path + "/vae/" + name) ? File.OpenRead(path + "/vae/" + name) : null;
+            using (var other = context.Load(path, new Dit.LoadOptions { Components = new[] { new Dit.Component { Role = Dit.Role.Vae, Open = vae } } }))
+                Check(Same(Paint(other), wanted), "a part behind a function");
+            byte[] file = File.ReadAllBytes(Directory.GetFiles(lora, "*.safetensors")[0]);
+            using (var other = context.Load(path, new Dit.LoadOptions { Loras = new[] { new Dit.Lora { Data = new MemoryStream(file) } } })) {
+                model.AddLora(new Dit.Lora { Data = new MemoryStream(file) });
+                GC.Collect();
+                Check(!Same(Paint(model), wanted) && Same(Paint(model), Paint(other)), "a LoRA in memory");
+            }
+            Fails<Dit.DitException>(() => context.Load(null, new Dit.LoadOptions { Data = new MemoryStream(new byte[1000]) }), "");
+            Fails<InvalidTimeZoneException>(() => context.Load(null, new Dit.LoadOptions { Open = name => { throw new InvalidTimeZoneException("mine"); } }), "mine");
+            Fails<Dit.DitException>(() => context.Load(null, new Dit.LoadOptions { Open = name => null }), "");
+            string bundled = path + "/../../../models/emoji-q8_0.gguf";
+            var what = new Dit.Request { Prompt = "fox", Steps = 1 };
+            using (var one = context.Load(bundled))
+            using (var other = context.Load(null, new Dit.LoadOptions { Data = new MemoryStream(File.ReadAllBytes(bundled)), WeightBudget = 10000000 }))
+                Check(other.StreamedBytes > 0 && Same(one.Generate(what)[0], other.Generate(what)[0]), "a model in memory");
         }
     }
 
