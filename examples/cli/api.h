@@ -708,7 +708,7 @@ static void tell_lora_names(parameter_text *out, const char *folder) {
 
 static void answer_loras(exchange *e) { tell_lora_names(&e->answer, e->server->usual.lora_dir); }
 
-/* Those that scale pixels, or those that scale latents. */
+/* Upscalers of pixels, or of latents. */
 static void tell_upscalers(parameter_text *out, bool latent, const char *rest) {
     uint32_t i;
     for (i = 0; i < UPSCALERS; i++) {
