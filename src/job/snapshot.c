@@ -274,12 +274,13 @@ static dit_result diti_state_check(const dit_job *job, const dit_job_desc *desc,
 }
 
 DIT_INTERNAL dit_result diti_state_take(dit_job *job, const dit_job_desc *desc, dit_error *err) {
-    const unsigned char *at = (const unsigned char *)desc->state + sizeof(diti_state_head);
+    const unsigned char *at;
     diti_plan *plan = job->shares[0]->program.plan;
     diti_state_head head;
     uint32_t i;
     if (!desc->state) return DIT_OK;
     DITI_TRY(diti_state_check(job, desc, &head, err));
+    at = (const unsigned char *)desc->state + sizeof head;
     for (i = 0; i < head.guards; i++, at += sizeof(uint32_t))
         memcpy(&plan->guard_records[i].exponent, at, sizeof(uint32_t));
     memcpy(job->snapshot.states, at, job->snapshot.bytes);
