@@ -231,6 +231,12 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && !part.checkpoint && index == 0 && model->transformer &&
+        model->transformer->traits.encoder_folder) {
+        diti_json_free(&model->env, part.config);
+        want.folder = model->transformer->traits.encoder_folder;
+        result = diti_model_locate(model, desc, &want, &part, err);
+    }
     if (result >= 0 && want.kind == DITI_ENCODER_CONNECTORS)
         result = diti_model_join_connectors(model, desc, &part, err);
     if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
@@ -538,6 +544,7 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
     uint32_t side = model->transformer->traits.default_size / model->transformer->traits.patch;
     request.steps = model->info.default_steps;
     request.image_tokens = side * side;
+    request.sampler = model->transformer->traits.sampler;
     if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, &why) < 0) {
         if (why.result == DIT_ERROR_OUT_OF_HOST_MEMORY && err) *err = why;
         return why.result == DIT_ERROR_OUT_OF_HOST_MEMORY ? why.result : DIT_OK;

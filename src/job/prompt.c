@@ -134,6 +134,10 @@ static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *sh
     char *before = NULL;
     dit_result result = DIT_OK;
     if (encoder->kind == DITI_ENCODER_BYT5) return diti_prompt_encode_quotes(env, encoder, prompt, out, err);
+    if (chat && !*prompt && !shown && chat->rules & DITI_CHAT_EMPTY_ALONE) {
+        out->before = chat->empty;
+        return diti_prompt_encode(env, encoder, prompt, out, err);
+    }
     if (chat && !*prompt) prompt = chat->empty;
     if (plain) return diti_prompt_encode_plain(env, encoder, prompt, out, err);
     if (chat) {
@@ -180,6 +184,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         const diti_encoder *encoder = &model->encoders[i];
         size_t first = (size_t)branch * diti_encoder_room(encoder);
         diti_tokens out = DITI_ZERO;
+        bool unseen;
         if (!diti_encoder_weights(encoder)) continue;
         if (encoder->kind == DITI_ENCODER_CONNECTORS) { /* connectors read states alone */
             diti_prompt_tokens_follow(encoder, branch, &tokens[i - 1], &tokens[i]);
@@ -189,7 +194,9 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
         tokens[i].plain[branch] = negative && encoder->chat && encoder->chat->rules & DITI_CHAT_PLAIN_GUIDES;
-        result = diti_prompt_make(env, shape, encoder, clean ? clean : prompt, tokens[i].plain[branch], &out, err);
+        unseen = negative && encoder->picture_chat && encoder->picture_chat->rules & DITI_CHAT_GUIDES_UNSEEN;
+        result = diti_prompt_make(env, unseen ? NULL : shape, encoder, clean ? clean : prompt, tokens[i].plain[branch],
+                                  &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);

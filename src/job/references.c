@@ -20,9 +20,25 @@ static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t u
     if (!*height) *height = 32;
 }
 
-/* The size of the copy that the language model sees, before that is made of whole tokens. */
+/* The picture's size, or one of at most so many pixels and sides of at most twice the root of that, each rounded down
+   to a multiple of 16 (docs/models.md 3.29). */
+static void diti_reference_floor(const dit_image *image, uint32_t most, uint32_t *width, uint32_t *height) {
+    double longer = image->width > image->height ? image->width : image->height, root = sqrt((double)most),
+           ratio = fmin(1, fmin(sqrt((double)most / ((double)image->width * image->height)), 2 * root / longer));
+    *width = (uint32_t)(image->width * ratio) / 16 * 16;
+    *height = (uint32_t)(image->height * ratio) / 16 * 16;
+    if (!*width) *width = 16;
+    if (!*height) *height = 16;
+}
+
+/* The size of the copy that the language model sees, before that is made of whole tokens; where sides are rounded down,
+   all copies get that of the first picture's, as in the original pipeline. */
 static void diti_reference_fit_shown(const diti_model_traits *traits, const dit_image *image, uint32_t *width,
                                      uint32_t *height) {
+    if (traits->floors_references) {
+        diti_reference_floor(image, traits->shown_area, width, height);
+        return;
+    }
     if (!traits->shown_half) {
         diti_reference_fit(image, traits->shown_area, 0, width, height);
         return;
@@ -52,7 +68,9 @@ DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const d
     double pixels = (double)image->width * image->height;
     *width = image->width;
     *height = image->height;
-    if (traits->reference_area) {
+    if (traits->floors_references) {
+        diti_reference_floor(image, most, width, height);
+    } else if (traits->reference_area) {
         diti_reference_fit(image, traits->reference_area, traits->reference_unit, width, height);
     } else if (traits->reference_sizes) {
         diti_reference_nearest(image, traits->reference_sizes, width, height);
@@ -65,7 +83,8 @@ DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const d
 DIT_API bool dit_model_edited_size(const dit_model *model, uint32_t *width, uint32_t *height) {
     const diti_model_traits *traits = model && model->transformer ? &model->transformer->traits : NULL;
     dit_image image = DITI_ZERO;
-    if (!traits || !traits->references || !traits->reference_area || !*width || !*height) return false;
+    if (!traits || !traits->references || !(traits->reference_area || traits->floors_references) || !*width || !*height)
+        return false;
     image.width = *width;
     image.height = *height;
     diti_reference_scaled(traits, &image, 1, width, height);
@@ -76,6 +95,23 @@ DIT_API bool dit_model_edited_size(const dit_model *model, uint32_t *width, uint
 static const diti_vision *diti_references_vision(const dit_model *model) {
     const diti_encoder *encoder = &model->encoders[0];
     return encoder->self && encoder->picture_chat ? diti_decoder_vision((const diti_decoder *)encoder->self) : NULL;
+}
+
+#define DITI_SHOWN_LEAST (256.0 * 256.0) /* pixels that Qwen3-VL's processor scales smaller pictures up to */
+
+/* A token's sides go into each side so many times, the nearest, or of two as near the even one; of a copy that was not
+   scaled up before, into sides of at least so many pixels. */
+static void diti_reference_tokens_of(const diti_model_traits *traits, uint32_t width, uint32_t height, uint32_t side,
+                                     diti_vision_grid *out) {
+    double up = sqrt(DITI_SHOWN_LEAST / ((double)width * height));
+    out->rows = (uint32_t)rint((double)height / side);
+    out->columns = (uint32_t)rint((double)width / side);
+    if (traits->floors_references && (double)out->rows * out->columns * side * side < DITI_SHOWN_LEAST) {
+        out->rows = (uint32_t)ceil(height * up / side);
+        out->columns = (uint32_t)ceil(width * up / side);
+    }
+    if (!out->rows) out->rows = 1;
+    if (!out->columns) out->columns = 1;
 }
 
 /* The tokens of a copy of the second area, whose sides are multiples of a token's. */
@@ -90,10 +126,7 @@ static dit_result diti_reference_show(const dit_model *model, const dit_image *i
                          "references to; load the text encoder of the model's own repository");
     side = diti_vision_side(vision);
     diti_reference_fit_shown(&model->transformer->traits, image, &width, &height);
-    out->rows = (height + side / 2) / side;
-    out->columns = (width + side / 2) / side;
-    if (!out->rows) out->rows = 1;
-    if (!out->columns) out->columns = 1;
+    diti_reference_tokens_of(&model->transformer->traits, width, height, side, out);
     return DIT_OK;
 }
 
@@ -134,7 +167,7 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     shape->width = width / unit * unit;
     shape->height = height / unit * unit;
     out->reference_images[index] = image;
-    return diti_reference_show(model, image, &shape->shown, err);
+    return diti_reference_show(model, out->reference_images[traits->floors_references ? 0 : index], &shape->shown, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
@@ -337,6 +370,7 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     diti_picture fitted = DITI_ZERO, whole = DITI_ZERO;
     uint8_t *first = NULL, *half = NULL, *second = NULL;
     dit_result result;
+    if (traits->floors_references) image = job->request.reference_images[0];
     diti_reference_fit_shown(traits, image, &fitted.width, &fitted.height);
     whole.width = halves * fitted.width;
     whole.height = halves * fitted.height;

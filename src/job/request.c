@@ -436,7 +436,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     uint32_t patch = model->transformer->traits.patch, i;
     memset(&wanted, 0, sizeof wanted);
     wanted.steps = out->shape.steps;
-    wanted.sampler = desc->sampler;
+    wanted.sampler = desc->sampler ? desc->sampler : model->transformer->traits.sampler;
     wanted.schedule = desc->schedule;
     wanted.shift = desc->shift != 0 ? desc->shift : model->transformer->traits.fixed_shift;
     wanted.strength = out->strength;

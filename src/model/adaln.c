@@ -48,12 +48,18 @@ DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
     adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
 }
 
-DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
+/* The first column of the layer that is number `index` here. */
+static uint32_t diti_adaln_column(const diti_adaln *adaln, uint32_t index) {
     uint32_t i, column = 0;
+    for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
+    return column;
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
     index -= adaln->first;
     if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
-    for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
-    return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
+    return diti_tensor_view(graph, adaln->row, 0, adaln->items, diti_adaln_column(adaln, index),
+                            adaln->layers[index]->weight.rows);
 }
 
 /* tanh(x) = 3 tanh(3 x / 3) / 3. */
@@ -70,9 +76,9 @@ DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x) {
 }
 
 DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all) {
-    uint32_t columns = adaln->layers[p->index - adaln->first]->weight.rows;
+    uint32_t index = p->index - adaln->first;
     if (!all) return diti_adaln_tanh(p->graph, p->modulation.rows);
-    return diti_tensor_view(p->graph, all, 0, 1, (p->index - adaln->first) * columns, columns);
+    return diti_tensor_view(p->graph, all, 0, 1, diti_adaln_column(adaln, index), adaln->layers[index]->weight.rows);
 }
 
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {

@@ -82,6 +82,7 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
+    const char *encoder_folder;                /* the original's name for text_encoder; NULL: that is its name */
     const struct diti_chat *chat;              /* how a decoder language model among them is asked (text/text.h), where
                                                   model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;  /* the model was trained to do without some encoders: zeros stand for their outputs */
@@ -108,6 +109,7 @@ typedef struct diti_model_traits {
     double (*sigma)(uint32_t step, uint32_t steps, uint32_t image_tokens);
     const char *guides_apart; /* another transformer of the same shape evaluates the unconditional branch, without a
                                  text: the folder where pipelines have it; NULL: this one evaluates both */
+    const char *sampler;      /* where nobody asks for another one; NULL: by the scheduler's configuration */
     float late_guidance; /* a sixteenth of the steps, the last ones, rounded up, has this guidance where nobody asks for
                             another; 0: all have default_guidance */
     const char *control_by;      /* the tensor by which control nets for the model are told; NULL: it takes none */
@@ -133,9 +135,12 @@ typedef struct diti_model_traits {
                                                       of several, and one by itself; 0: it is not */
     const uint16_t (*reference_sizes)[2]; /* widths and heights, a 0 behind them: each is scaled to the one of the
                                              nearest proportions instead; NULL: it is not */
-    uint32_t shown_area; /* pixels of the copies that the language model sees, with such sides; 0: it sees
-                            none */
-    bool shown_half;     /* such copies are made of the scaled references, half as wide and as high */
+    bool floors_references; /* one of more pixels than its limit, or with a side of more than twice the limit's root, is
+                               scaled down, and sides are rounded down to multiples of 16, by scaling; so are copies for
+                               the language model, whose limit is shown_area (docs/models.md 3.29) */
+    uint32_t shown_area;    /* pixels of the copies that the language model sees, with such sides; 0: it sees
+                               none */
+    bool shown_half;        /* such copies are made of the scaled references, half as wide and as high */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
     bool wants_guidance;                  /* diti_step_desc.guidance is an input (distilled models) */
     float default_distilled;              /* guidance that distilled models get by default */
@@ -487,6 +492,7 @@ DIT_INTERNAL const diti_family *diti_longcat_ovis_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
+DIT_INTERNAL const diti_family *diti_lumina2_boogu_family(void);
 DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
 DIT_INTERNAL const diti_family *diti_anima_family(void);
@@ -743,7 +749,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 /* x += gate * out(h), in place. */
 DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h);
-/* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
+/* out(h), F32, all its columns: of the rows at hand, of either stream by its layer, or with DITI_STREAMS_IMAGE of the
+   image alone. */
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
 /* x += gate * RMS(h) * weight, in place; gate F32 [1, D], 0: 1. */
 DIT_INTERNAL void diti_norm_behind(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
@@ -819,7 +826,7 @@ DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
 /* tanh of rows of modulation that gate (Z-Image, Lumina-Image 2): F32. */
 DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x);
-/* The gates of block p->index, F32 [1, 4D]. all: of all layers here, F32 [1, ...]; 0: made of p->modulation. */
+/* The gates of layer p->index, F32 [1, its rows]. all: of all layers here, F32 [1, ...]; 0: made of p->modulation. */
 DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */

@@ -111,9 +111,10 @@ static const diti_family_row diti_families[] = {
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif
 #ifndef DIT_NO_LUMINA2
+    {diti_lumina2_boogu_family, "Boogu-Image", NULL},
     {diti_lumina2_family, "Lumina-Image 2", NULL},
 #else
-    {NULL, "Lumina-Image 2", "DIT_NO_LUMINA2"},
+    {NULL, "Lumina-Image 2 and Boogu-Image", "DIT_NO_LUMINA2"},
 #endif
 #ifndef DIT_NO_KREA2
     {diti_krea2_family, "Krea 2", NULL},

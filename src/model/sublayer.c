@@ -833,10 +833,15 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
 
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h) {
     diti_tensor out = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, h), p->width, sublayer->out_name);
-    diti_linear_desc desc = DITI_ZERO;
-    desc.out = out;
-    desc.name = sublayer->out_name;
-    diti_column_shard_make(p, h, sublayer->out, sublayer, &desc);
+    bool two = sublayer->streams == DITI_STREAMS_TWO;
+    uint32_t i;
+    for (i = 0; i < (two ? (uint32_t)DITI_JOINT_STREAMS : 1); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        if (two) desc.rows = diti_pass_rows(p, i);
+        desc.out = out;
+        desc.name = sublayer->out_name;
+        diti_column_shard_make(p, h, &sublayer->out[i], sublayer, &desc);
+    }
     diti_column_shard_sum(p, out);
     return out;
 }

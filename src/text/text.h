@@ -34,7 +34,10 @@ enum { /* diti_chat.rules */
            8, /* a negative prompt has no text around it, nor has an empty one that is made a blob */
        DITI_CHAT_PADS_BEFORE = 16,   /* padding stands in front of the text and attends nothing; with `padded` */
        DITI_CHAT_SPELLS_QUOTES = 32, /* diti_tokens.spells_quotes */
-       DITI_CHAT_STRIPS = 64         /* the prompt has no white space at its ends */
+       DITI_CHAT_STRIPS = 64,        /* the prompt has no white space at its ends */
+       DITI_CHAT_EMPTY_ALONE = 128,  /* `empty` stands for an empty prompt and the text around it */
+       DITI_CHAT_GUIDES_UNSEEN =
+           256 /* a negative prompt is not shown the pictures, and has the text of those without */
 };
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */

@@ -66,6 +66,7 @@
 #include "golden_kandinsky.h"
 #include "golden_kontext.h"
 #include "golden_krea2.h"
+#include "golden_boogu.h"
 #include "golden_longcat.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
@@ -113,6 +114,7 @@ static const golden_family families[] = {
     {"Open-Sora's programs", golden_is_sora, golden_run_sora},
     {"FLUX.3", golden_is_flux3, golden_run_flux3},
     {"Chroma", golden_is_chroma, golden_run_chroma},
+    {"Boogu-Image", golden_is_boogu, golden_run_boogu},
     {"LongCat-Image", golden_is_longcat, golden_run_longcat},
     {"Ideogram 4", golden_is_ideogram4, golden_run_ideogram4},
     {"HunyuanVideo 1.5", golden_is_hunyuanvideo15, golden_run_hunyuanvideo15},
@@ -211,6 +213,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_flux2_klein",
     "tests/fixtures/pipe_flux3",
     "tests/fixtures/pipe_chroma",
+    "tests/fixtures/pipe_boogu",
     "tests/fixtures/pipe_longcat",
     "tests/fixtures/pipe_ovis",
     "tests/fixtures/pipe_ideogram4",

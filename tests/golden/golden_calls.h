@@ -194,6 +194,8 @@ static inline void golden_run_calls(golden *g, const golden_folder *folder) {
 typedef struct golden_beside {
     const char *const (*parts)[2]; /* how members of the folder begin, and the fixture that has them */
     size_t count;
+    const char *const (*names)[2]; /* how a repository calls a member's folder, and the fixture does */
+    size_t name_count;
     const char *config; /* in place of the transformer's config.json; NULL: the folder's */
     const char *index;  /* in place of model_index.json; NULL: the folder's */
     uint32_t area;      /* pixels that references are scaled to; 0: the model's */
@@ -204,7 +206,15 @@ typedef struct golden_beside {
 static inline dit_result golden_beside_open(const char *member, dit_source *out, void *user) {
     golden_beside *beside = (golden_beside *)user;
     const char *folder = beside->path;
+    char stored[256];
     size_t i;
+    for (i = 0; i < beside->name_count; i++) {
+        if (diti_starts_with(member, beside->names[i][1])) return DIT_ERROR_IO;
+        if (!diti_starts_with(member, beside->names[i][0])) continue;
+        diti_format(stored, sizeof stored, "%s%s", beside->names[i][1], member + strlen(beside->names[i][0]));
+        member = stored;
+        break;
+    }
     for (i = 0; i < beside->count; i++)
         if (!strncmp(member, beside->parts[i][0], strlen(beside->parts[i][0]))) folder = beside->parts[i][1];
     if (!golden_has(folder, member)) return DIT_ERROR_IO;

@@ -52,6 +52,7 @@ static const golden_asked_case golden_asked_cases[] = {
     {"pipe_ideogram4", GOLDEN_ASTRONAUT, "polish.text", 0, NULL, "tests/fixtures/pipe_krea2"},
     {"pipe_anima", GOLDEN_ASTRONAUT, "cond.source_hidden_states", 0, NULL, NULL},
     {"pipe_anima", "blurry, low quality", "uncond.source_hidden_states", 0, NULL, NULL},
+    {"pipe_boogu", "", "t2i.negative_prompt_embeds", 0, NULL, "tests/fixtures/pipe_krea2"},
     {"pipe_longcat", GOLDEN_SIGN, "t2i.prompt_embeds", 0, NULL, "tests/fixtures/pipe_qwenimage"},
     {"pipe_longcat", "", "t2i.negative_prompt_embeds", 0, NULL, "tests/fixtures/pipe_qwenimage"},
     {"pipe_ernie", GOLDEN_ASTRONAUT, "turbo.prompt_embeds", 0, NULL, NULL},

@@ -416,6 +416,7 @@ static const golden_original golden_originals[] = {
      false},
     {"pipe_flux3", "", golden_flux3_names, DITI_COUNT(golden_flux3_names), "norm_out.linear.", false},
     {"pipe_ideogram4", "", golden_ideogram4_names, DITI_COUNT(golden_ideogram4_names), NULL, false},
+    {"pipe_boogu", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
     {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL, false},
     {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},
     {"pipe_ltx2", "", golden_ltx2_names, DITI_COUNT(golden_ltx2_names), NULL, false},
