@@ -23,9 +23,10 @@ typedef struct known_model {
  * clips whose attention is by turns frames, feed-forwards and attentions to the text of a layer. HunyuanDiT's launch:
  * the mean of 7.41 s (8 L40), 6.08 s (8 L20) and 7.13 s (8 A100) for 50 steps of 40 layers, which no further card
  * shortens, as the host submits every layer to its card one by one: how long that takes is the machine's (its host).
- * Layers of Z-Image and Lumina-Image 2 count those that refine the noise. An A14B's two experts and Ideogram 4's
- * two transformers have their weights apart, which all are in memory. Sana's attention is linear: its term is counted
- * as if it were not. FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile leaves 1.63 s. */
+ * Layers of Z-Image, Lumina-Image 2 and Boogu-Image count those that refine the noise. An A14B's two experts and
+ * Ideogram 4's two transformers have their weights apart, which all are in memory. Sana's attention is linear: its term
+ * is counted as if it were not. FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile
+ * leaves 1.63 s. */
 static const known_model known_models[] = {
     {"dit-xl-2",
      {28, 1152, 16, 4608, 256, 0, 0, 16, 0, false, false, true, 1.35e9, 0, 0, 0, 0},
@@ -269,6 +270,15 @@ static const known_model known_models[] = {
      16,
      1,
      30,
+     0},
+    {"boogu-image",
+     {42, 3360, 28, 13568, 4096, 128, 0, 64, 0, true, true, true, 20.59e9, 0, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     50,
      0},
     {"cogvideox-2b",
      {30, 1920, 30, 7680, 17550, 226, 0, 64, 0, true, false, true, 3.4e9, 0, 0, 0, 0},
@@ -530,7 +540,9 @@ static uint32_t model_methods(const known_model *model) {
     static const char *const unpiped[] = {"wan22-a14b", "ideogram-4", "longcat-image", "qwen-image", "qwen-image-21"};
     const uint32_t pipefusion = 1u << DITI_SPLIT_PIPEFUSION, all = ((1u << DITI_SPLIT_AXES) - 1) | DITI_SPLIT_SHARDS,
                    rows = 1u << DITI_SPLIT_ULYSSES | 1u << DITI_SPLIT_RING | pipefusion;
-    if (diti_starts_with(model->name, "sana") || diti_equal(model->name, "lumina-image-2")) return all & ~rows;
+    if (diti_starts_with(model->name, "sana") || diti_equal(model->name, "lumina-image-2") ||
+        diti_equal(model->name, "boogu-image"))
+        return all & ~rows;
     for (size_t i = 0; i < sizeof unpiped / sizeof unpiped[0]; i++)
         if (diti_equal(model->name, unpiped[i])) return all & ~pipefusion;
     return all;

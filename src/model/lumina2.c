@@ -69,8 +69,7 @@ static const diti_key_table diti_lumina2_names[DITI_KEY_TABLES] = {
 
 /* Arrays are of the streams that have weights of their own, the text's first; of others the first counts. */
 typedef struct diti_lumina2_block {
-    diti_layer modulation[DITI_JOINT_STREAMS][2]; /* [4D, time], of double blocks and [2D, time]; the text's blocks have
-                                                     none */
+    diti_layer modulation[DITI_JOINT_STREAMS][2]; /* [4D, time]; the text's blocks have none */
     diti_layer q[DITI_JOINT_STREAMS], k[DITI_JOINT_STREAMS], v[DITI_JOINT_STREAMS]; /* [D, D], [kv width, D] each */
     diti_weight norms[2];                                                           /* F32 [head_dim]: of q, of k */
     diti_layer out[DITI_JOINT_STREAMS];                                             /* [D, D] */
@@ -306,7 +305,7 @@ static void diti_lumina2_load_block(diti_loader *loader, diti_lumina2_block *blo
 
 #define DITI_BOOGU_DOUBLE "double_stream_layers."
 
-/* Of layers that modulate the second norms, and of the one that modulates the third, the first half is read. */
+/* Layers that modulate the second norms and the third one have four rows, of which the first two are read. */
 static void diti_boogu_load_double(diti_loader *loader, diti_boogu_double *block, const diti_lumina2_config *config,
                                    uint32_t index) {
     static const char *const streams[DITI_JOINT_STREAMS] = {"instruct_", "img_"};
@@ -314,8 +313,7 @@ static void diti_boogu_load_double(diti_loader *loader, diti_boogu_double *block
     for (i = 0; i < DITI_JOINT_STREAMS; i++) {
         diti_loader_scope(loader, DITI_BOOGU_DOUBLE "%u.%s", (unsigned)index, streams[i]);
         diti_load_layer(loader, &block->joint.modulation[i][0], 4 * width, config->time, 1, "norm1.linear");
-        diti_load_layer_rows(loader, &block->joint.modulation[i][1], 0, 2 * width, 4 * width, config->time,
-                             "norm2.linear");
+        diti_load_layer(loader, &block->joint.modulation[i][1], 4 * width, config->time, 1, "norm2.linear");
         diti_load_vector(loader, &block->joint.before[0][i].weight, 1, width, "norm1.norm.weight");
         diti_load_vector(loader, &block->joint.before[1][i].weight, 1, width, "norm2.norm.weight");
         diti_load_vector(loader, &block->joint.behind[0][i].weight, 1, width, "attn_norm.weight");
@@ -334,8 +332,7 @@ static void diti_boogu_load_double(diti_loader *loader, diti_boogu_double *block
     diti_load_bare(loader, &block->own.out[0], width, width, "attn.to_out.0");
     diti_load_vector(loader, &block->own.behind[0][0].weight, 1, width, "attn_norm.weight");
     diti_loader_scope(loader, DITI_BOOGU_DOUBLE "%u.", (unsigned)index);
-    diti_load_layer_rows(loader, &block->own.modulation[0][0], 0, 2 * width, 4 * width, config->time,
-                         "img_norm3.linear");
+    diti_load_layer(loader, &block->own.modulation[0][0], 4 * width, config->time, 1, "img_norm3.linear");
     diti_load_vector(loader, &block->own.before[0][0].weight, 1, width, "img_norm3.norm.weight");
     diti_loader_scope(loader, "%s", "");
     diti_lumina2_pair(&block->joint, config, DITI_STREAMS_TWO);
@@ -454,7 +451,7 @@ static double diti_boogu_dynamic_v2(uint32_t step, uint32_t steps, uint32_t imag
     return diti_boogu_shifted(step, steps, diti_boogu_shift("v2", 0, 0, 4.0 * image_tokens));
 }
 
-/* What a configuration does not say is the original class's default; where there is none, as published. */
+/* A configuration has the original class's defaults; where there is none, the published one's numbers count. */
 static void diti_boogu_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     const char *version = diti_json_string(scheduler, "time_shift_version", scheduler ? "v2" : "v1");
     double length = diti_json_number(scheduler, "seq_len", scheduler ? 0 : 4096);
@@ -487,7 +484,7 @@ static void diti_boogu_set_traits(diti_model_traits *traits) {
     traits->norms_lines = false;
     traits->default_steps = 50;
     traits->references = DITI_BOOGU_REFERENCES;
-    traits->edits = traits->floors_references = true;
+    traits->floors_references = true;
     traits->reference_limit = traits->reference_limit_alone = 2048 * 2048;
     traits->shown_area = 384 * 384;
     traits->settle = diti_boogu_settle;
@@ -549,7 +546,7 @@ typedef struct diti_lumina2_state {            /* prepare leaves these for the s
 
 #define diti_lumina2_state_of(step) ((diti_lumina2_state *)(step)->family)
 
-/* Rows of a modulation, F32 [1, 4D]. Of a double block's second norms the second one is the feed-forward's shift. */
+/* Rows of a modulation, F32 [1, 4D]. A double block's second norms have the feed-forward's shift as the second row. */
 enum {
     DITI_LUMINA2_SCALE_MSA,
     DITI_LUMINA2_GATE_MSA,
@@ -889,7 +886,7 @@ static void diti_boogu_refine_all(const diti_pass *p, diti_tensor x) {
     }
 }
 
-/* What double blocks do with the rows of text and image, stream by stream: RMS(x) * weight * (1 + scale) + shift, a new
+/* Norms of double blocks, which text and image have each: RMS(x) * weight * (1 + scale) + shift, a new
    tensor of x's rows; or, with to not 0, to += gate * RMS(x) * weight, gates in scales. */
 static diti_tensor diti_boogu_norm(const diti_pass *p, diti_tensor x, const diti_layer *weights,
                                    const diti_tensor *scales, const diti_tensor *shifts, diti_tensor to) {

@@ -106,12 +106,74 @@ static inline void golden_boogu_call(golden *g, const golden_folder *folder, con
     golden_beside_call(g, folder, name, call, &source);
 }
 
+/* Timesteps of three steps by the original's scheduler, of 3072 tokens of an image, and what tells Turbo. */
+static inline void golden_boogu_settle(golden *g, const diti_json *config, const diti_checkpoint *weights) {
+    static const struct {
+        const char *index, *scheduler, *variant;
+        uint32_t steps;
+        float sigmas[3];
+    } cases[] = {
+        {"{}", NULL, "0.1", 50, {1, 0.86332041f, 0.612267256f}},
+        {"{}",
+         "\"dynamic_time_shift\": false, \"time_shift_version\": \"v1\", \"seq_len\": 1024, \"base_shift\": 0.3, "
+         "\"max_shift\": 1.0, ",
+         "0.1",
+         50,
+         {1, 0.756419241f, 0.437049031f}},
+        {"{}", "\"dynamic_time_shift\": false, \"seq_len\": 65536, ", "0.1", 50, {1, 0.810126588f, 0.516129017f}},
+        {"{}", "\"dynamic_time_shift\": false, ", "0.1", 50, {1, 0.666666657f, 0.333333313f}},
+        {"{}", "", "0.1", 50, {1, 0.648817301f, 0.31594938f}},
+        {"{}", "\"time_shift_version\": \"v1\", ", "0.1", 50, {1, 0.841551006f, 0.570408821f}},
+        {"{}", "\"do_shift\": false, ", "0.1", 50, {1, 0.666666657f, 0.333333313f}},
+        {"{}", "\"shift\": 3.0, ", "0.1", 50, {1, 0.857142857f, 0.6f}}, /* diffusers' own scheduler */
+        {"{\"_class_name\": \"BooguImageTurboPipeline\"}", "", "turbo", 4, {0.999f, 0.666f, 0.333f}}};
+    size_t i, k;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        diti_transformer *model = NULL;
+        diti_json *index = NULL, *scheduler = NULL;
+        diti_schedule_request wanted = DITI_ZERO;
+        diti_schedule schedule = DITI_ZERO;
+        char text[256];
+        dit_error err = DITI_ZERO;
+        diti_format(text, sizeof text, "{%s\"_class_name\": \"FlowMatchEulerDiscreteScheduler\"}",
+                    cases[i].scheduler ? cases[i].scheduler : "");
+        if (!golden_require(
+                g,
+                diti_transformer_load(NULL, &g->env, config, weights, "", NULL, &model, &err) == DIT_OK &&
+                    diti_json_parse(&g->env, cases[i].index, strlen(cases[i].index), "index", &index, &err) == DIT_OK &&
+                    diti_json_parse(&g->env, text, strlen(text), "scheduler", &scheduler, &err) == DIT_OK,
+                "%s", err.message))
+            return;
+        model->traits.settle(&model->traits, index, cases[i].scheduler ? scheduler : NULL);
+        wanted.steps = 3;
+        wanted.image_tokens = 3072;
+        wanted.uniform = model->traits.uniform_sigmas;
+        wanted.shift = model->traits.fixed_shift;
+        wanted.sigma = model->traits.sigma;
+        wanted.sampler = model->traits.sampler ? model->traits.sampler : "euler";
+        if (golden_require(g, diti_schedule_make(&g->env, scheduler, &wanted, &schedule, &err) == DIT_OK, "%s",
+                           err.message))
+            for (k = 0; k < 3; k++)
+                golden_check(g, fabs((double)schedule.steps[k].timestep - 1000.0 * (double)cases[i].sigmas[k]) < 1e-3,
+                             "%s: step %u is at %g, not %g", text, (unsigned)k, (double)schedule.steps[k].timestep,
+                             1000 * (double)cases[i].sigmas[k]);
+        golden_check(
+            g, diti_equal(model->traits.variant, cases[i].variant) && model->traits.default_steps == cases[i].steps,
+            "%s is \"%s\" with %u steps", cases[i].index, model->traits.variant, model->traits.default_steps);
+        diti_schedule_free(&g->env, &schedule);
+        diti_json_free(&g->env, index);
+        diti_json_free(&g->env, scheduler);
+        diti_transformer_destroy(model);
+    }
+}
+
 static inline void golden_run_boogu(golden *g, const golden_folder *folder) {
     diti_json *config = golden_open_json(&g->env, folder->path, "transformer/config.json");
     diti_checkpoint *weights =
         golden_open_checkpoint(&g->env, folder->path, "transformer/diffusion_pytorch_model.safetensors");
     golden_run_cases(g, folder, config, weights, golden_run_boogu_case);
     golden_run_original(g, folder, config, weights, golden_run_boogu_case);
+    golden_boogu_settle(g, config, weights);
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, config);
     golden_each_call(g, folder, golden_boogu_call);

@@ -880,6 +880,15 @@ static void test_trainers(void) {
          "diffusion_model.txt_in.c_embedder.in_layer.lora_B.weight", 32, 48},
         {"pipe_hunyuanvideo15/transformer", "diffusion_model.time_in.out_layer.lora_A.weight",
          "diffusion_model.time_in.out_layer.lora_B.weight", 32, 32},
+        {"pipe_boogu/transformer", "transformer.single_stream_layers.0.attn.to_k.lora_A.weight",
+         "transformer.single_stream_layers.0.attn.to_k.lora_B.weight", 16, 32},
+        {"pipe_boogu/transformer",
+         "diffusion_model.double_stream_layers.1.img_instruct_attn.processor.instruct_to_q.lora_down.weight",
+         "diffusion_model.double_stream_layers.1.img_instruct_attn.processor.instruct_to_q.lora_up.weight", 32, 32},
+        {"pipe_boogu/transformer", "lora_unet_double_stream_layers_0_img_self_attn_to_out_0.lora_down.weight",
+         "lora_unet_double_stream_layers_0_img_self_attn_to_out_0.lora_up.weight", 32, 32},
+        {"pipe_boogu/transformer", "transformer.double_stream_layers.0.img_norm2.linear.lora_A.weight",
+         "transformer.double_stream_layers.0.img_norm2.linear.lora_B.weight", 128, 32}, /* half of it is read */
         {"lumina2", "lora_unet_layers_0_attention_qkv.lora_down.weight",
          "lora_unet_layers_0_attention_qkv.lora_up.weight", 120, 72}, /* sd-scripts */
         {"pipe_ideogram4/transformer", "conditional_transformer.layers.0.attention.qkv.lora_A.weight",

@@ -131,6 +131,7 @@ int main(void) {
     check_model("tests/fixtures/pipe_ovis", "DIT_NO_LONGCAT");
     check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/lumina2", "DIT_NO_LUMINA2");
+    check_model("tests/fixtures/pipe_boogu", "DIT_NO_LUMINA2");
     check_model("tests/fixtures/sana", "DIT_NO_SANA");
     check_model("tests/fixtures/qwenimage21/transformer", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/pipe_krea2", "DIT_NO_KREA2");

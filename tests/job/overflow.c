@@ -85,6 +85,16 @@ static const edit minimax[] = {
     {TRANSFORMER, "ff.net.2", DOWN, 0},
     {NULL, NULL, 0, 0},
 };
+static const edit boogu[] = {
+    {TRANSFORMER, "to_v", UP, 0},
+    {TRANSFORMER, "processor.img_out", DOWN, 0},
+    {TRANSFORMER, "processor.instruct_out", DOWN, 0},
+    {TRANSFORMER, "self_attn.to_out.0", DOWN, 0},
+    {TRANSFORMER, ".0.attn.to_out.0", DOWN, 0},
+    {TRANSFORMER, "feed_forward.linear_3", UP, 0},
+    {TRANSFORMER, "feed_forward.linear_2", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
 static const edit sana[] = {
     {TRANSFORMER, "to_v", UP, 0},
     {TRANSFORMER, "to_out.0.weight", DOWN, 0},
@@ -112,6 +122,8 @@ static const family families[] = {
     {"MiniMax-H3", PIPELINE("pipe_minimax_h3"), minimax, 22},
     {"Lumina-Image 2", "{\"_class_name\": \"Lumina2Pipeline\"}", "", FIXTURES "lumina2", FIXTURES "pipe_zimage/vae",
      lumina2, 0},
+    {"Boogu-Image", "{\"_class_name\": \"BooguImagePipeline\"}", FIXTURES "pipe_krea2",
+     FIXTURES "pipe_boogu/transformer", FIXTURES "pipe_flux/vae", boogu, 0},
     {"Ideogram 4", NULL, FIXTURES "pipe_ideogram4", FIXTURES "pipe_ideogram4/transformer",
      FIXTURES "pipe_flux2_klein/vae", ideogram4, 0}, /* both transformers are scaled */
 };

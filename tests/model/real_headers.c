@@ -40,6 +40,7 @@ static const architecture architectures[] = {
     {"Anima", published_anima, 1956, "anima", "1.0"},
     {"Ideogram-4", published_ideogram4, 9279, "ideogram4", "4"},
     {"Lumina-Image 2", published_lumina2, 2610, "lumina2", "lumina2"},
+    {"Boogu-Image", published_boogu, 10292.6, "boogu", "0.1"},
     {"Sana 0.6B", published_sana_600m, 592, "sana", "sana"},
     {"Sana 1.6B", published_sana_1600m, 1604.5, "sana", "sana"},
     {"Sana-Sprint 1.6B", published_sana_sprint, 1610, "sana", "sprint"},
@@ -82,7 +83,7 @@ static int edits_of(const architecture *a) {
     for (i = 0; i < sizeof editors / sizeof *editors; i++)
         if (diti_equal(a->family, editors[i])) return 1;
     return diti_equal(a->family, "qwenimage") || diti_equal(a->name, "FLUX.1-dev") ||
-                   diti_equal(a->name, "LongCat-Image")
+                   diti_equal(a->name, "LongCat-Image") || diti_equal(a->name, "Boogu-Image")
                ? -1
                : 0;
 }
@@ -683,6 +684,7 @@ static void test_named_encoders(void) {
          {"model.", 256, 4096, 128, 32, 2, 1, 128, false, false, false}},
         {"text_encoders.llm.", published_zimage, {"model.", 256, 2560, 128, 36, 2, 1, 128, true, false, false}},
         {"text_encoders.llm.", published_ideogram4, {"model.", 256, 4096, 128, 36, 2, 1, 128, true, false, false}},
+        {"text_encoders.llm.", published_boogu, {"model.", 256, 4096, 128, 36, 2, 1, 128, true, false, false}},
         {"text_encoders.llm.", published_qwenimage, {"model.", 256, 3584, 128, 28, 2, 1, 128, false, true, false}},
         {"text_encoders.llm.", published_flux2_dev, {"model.", 256, 5120, 128, 40, 2, 1, 128, false, false, false}},
     };
@@ -711,7 +713,7 @@ static void test_named_encoders(void) {
         CHECK(!info.places[DIT_ROLE_NONE] && !dit_model_distilled(NULL));
         CHECK_MESSAGE(!dit_model_distilled(model) ==
                           (cases[i].transformer != published_ernie && cases[i].transformer != published_ideogram4 &&
-                           cases[i].transformer != published_longcat),
+                           cases[i].transformer != published_longcat && cases[i].transformer != published_boogu),
                       "%s of %s: %s", cases[i].prefix, info.family, dit_model_distilled(model));
         if (model && info.parameters[DIT_ROLE_TEXT_1] &&
             cases[i].shape.head_norms) { /* files say nothing of rotations; the transformer tells Qwen3-VL */

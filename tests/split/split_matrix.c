@@ -210,6 +210,7 @@ static const row quick[] = {
 static const row table[] = {
     UNDIVIDED("sana", 7, 5),
     UNDIVIDED("lumina2", 7, 5),
+    UNDIVIDED("boogu", 7, 5),
     CLIP_BY_TURNS("stdit1 clip"),
     CLIP_BY_TURNS("stdit2 clip"),
     CLIP_BY_TURNS("stdit3 clip"),
@@ -821,8 +822,8 @@ static uint64_t begun_form(const row *r, uint32_t devices) {
 /* The closed forms count FLUX's feed-forward, texts of one length, and no net that is a part of the model. */
 static bool has_forms(void) {
     static const char *const without[] = {
-        "zimage", "flux2",   "qwenimage", "qwenimage21", "sana",           "lumina2", "krea2",     "chroma", "flux3",
-        "ernie",  "longcat", "ovis",      "ideogram4",   "hunyuanvideo15", "ltx2",    "kandinsky", "minimax"};
+        "boogu", "zimage", "flux2",   "qwenimage", "qwenimage21", "sana",           "lumina2", "krea2",     "chroma",
+        "flux3", "ernie",  "longcat", "ovis",      "ideogram4",   "hunyuanvideo15", "ltx2",    "kandinsky", "minimax"};
     size_t i;
     for (i = 0; i < DITI_COUNT(without); i++)
         if (diti_equal(at.model->transformer->traits.family, without[i])) return false;

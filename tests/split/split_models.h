@@ -37,6 +37,7 @@ static const fixture fixtures[] = {
     {"qwen-image-21", "tests/fixtures/qwenimage21", 64, 0, false, false, false},
     {"sana", "tests/fixtures/sana", 8, 0, false, false, false},
     {"lumina2", "tests/fixtures/lumina2", 16, 0, false, false, false},
+    {"boogu", "tests/fixtures/pipe_boogu/transformer", 16, 0, false, false, false},
     {"krea2", "tests/fixtures/pipe_krea2", 0, 0, false, false, false},
     {"chroma", "tests/fixtures/pipe_chroma/transformer", 16, 0, false, false, false},
     {"ernie", "tests/fixtures/pipe_ernie", 0, 0, false, false, false},

@@ -1551,6 +1551,122 @@ static inline void real_lumina2(real_file *file, uint64_t width, uint64_t kv, ui
     real_layer(file, 64, width, "norm_out.linear_2", "final_layer.linear", 0);
 }
 
+/* --- Boogu-Image: all of its files have the same names; list and the name behind it have room for a number --- */
+typedef struct real_boogu_sizes {
+    uint64_t width, kv, feed, head;
+} real_boogu_sizes;
+
+static inline void real_boogu_matrix(real_file *file, uint64_t rows, uint64_t columns, const char *list, uint32_t i,
+                                     const char *name) {
+    char full[112];
+    diti_format(full, sizeof full, "%s.%%u.%s", list, name);
+    real_matrix(file, rows, columns, full, full, i);
+}
+
+static inline void real_boogu_norm(real_file *file, uint64_t columns, const char *list, uint32_t i, const char *name) {
+    char full[112];
+    diti_format(full, sizeof full, "%s.%%u.%s", list, name);
+    real_norm(file, columns, false, full, full, i);
+}
+
+/* Queries, keys, values and the layer behind them, with that in front of their names. */
+static inline void real_boogu_heads(real_file *file, const real_boogu_sizes *sizes, const char *list, uint32_t i,
+                                    const char *before, const char *out) {
+    char name[64];
+    uint32_t k;
+    for (k = 0; k < 3; k++) {
+        diti_format(name, sizeof name, "%sto_%c", before, "qkv"[k]);
+        real_boogu_matrix(file, k ? sizes->kv : sizes->width, sizes->width, list, i, name);
+    }
+    diti_format(name, sizeof name, "%s%s", before, out);
+    real_boogu_matrix(file, sizes->width, sizes->width, list, i, name);
+}
+
+static inline void real_boogu_head_norms(real_file *file, const real_boogu_sizes *sizes, const char *list, uint32_t i,
+                                         const char *attention) {
+    char name[64];
+    uint32_t k;
+    for (k = 0; k < 2; k++) {
+        diti_format(name, sizeof name, "%s.norm_%c", attention, "qk"[k]);
+        real_boogu_norm(file, sizes->head, list, i, name);
+    }
+}
+
+static inline void real_boogu_feed(real_file *file, const real_boogu_sizes *sizes, const char *list, uint32_t i,
+                                   const char *before) {
+    char name[64];
+    uint32_t k;
+    for (k = 1; k <= 3; k++) {
+        diti_format(name, sizeof name, "%sfeed_forward.linear_%u", before, (unsigned)k);
+        real_boogu_matrix(file, k == 2 ? sizes->width : sizes->feed, k == 2 ? sizes->feed : sizes->width, list, i,
+                          name);
+    }
+}
+
+static inline void real_boogu_modulation(real_file *file, const real_boogu_sizes *sizes, const char *list, uint32_t i,
+                                         const char *name) {
+    char full[112];
+    diti_format(full, sizeof full, "%s.%%u.%s.linear", list, name);
+    real_layer(file, 4 * sizes->width, sizes->width < 1024 ? sizes->width : 1024, full, full, i);
+    diti_format(full, sizeof full, "%s.norm", name);
+    real_boogu_norm(file, sizes->width, list, i, full);
+}
+
+static inline void real_boogu_block(real_file *file, const real_boogu_sizes *sizes, const char *list, uint32_t i) {
+    static const char *const norms[] = {"norm2", "ffn_norm1", "ffn_norm2"};
+    uint32_t k;
+    real_boogu_heads(file, sizes, list, i, "attn.", "to_out.0");
+    real_boogu_head_norms(file, sizes, list, i, "attn");
+    real_boogu_feed(file, sizes, list, i, "");
+    for (k = 0; k < DITI_COUNT(norms); k++) real_boogu_norm(file, sizes->width, list, i, norms[k]);
+    if (diti_equal(list, "context_refiner"))
+        real_boogu_norm(file, sizes->width, list, i, "norm1");
+    else
+        real_boogu_modulation(file, sizes, list, i, "norm1");
+}
+
+static inline void real_boogu_double(real_file *file, const real_boogu_sizes *sizes, uint32_t i) {
+    static const char list[] = "double_stream_layers",
+                      *const modulations[] = {"img_norm1", "img_norm2", "img_norm3", "instruct_norm1",
+                                              "instruct_norm2"},
+                      *const norms[] = {"img_attn_norm",     "img_self_attn_norm", "img_ffn_norm1",
+                                        "img_ffn_norm2",     "instruct_attn_norm", "instruct_ffn_norm1",
+                                        "instruct_ffn_norm2"};
+    uint32_t k;
+    real_boogu_heads(file, sizes, list, i, "img_instruct_attn.processor.img_", "out");
+    real_boogu_heads(file, sizes, list, i, "img_instruct_attn.processor.instruct_", "out");
+    real_boogu_matrix(file, sizes->width, sizes->width, list, i, "img_instruct_attn.to_out.0");
+    real_boogu_head_norms(file, sizes, list, i, "img_instruct_attn");
+    real_boogu_heads(file, sizes, list, i, "img_self_attn.", "to_out.0");
+    real_boogu_head_norms(file, sizes, list, i, "img_self_attn");
+    real_boogu_feed(file, sizes, list, i, "img_");
+    real_boogu_feed(file, sizes, list, i, "instruct_");
+    for (k = 0; k < DITI_COUNT(modulations); k++) real_boogu_modulation(file, sizes, list, i, modulations[k]);
+    for (k = 0; k < DITI_COUNT(norms); k++) real_boogu_norm(file, sizes->width, list, i, norms[k]);
+}
+
+static inline void real_boogu(real_file *file, const real_boogu_sizes *sizes, uint64_t text, uint32_t refiners,
+                              uint32_t doubles, uint32_t singles) {
+    static const char *const refined[] = {"context_refiner", "noise_refiner", "ref_image_refiner"};
+    uint64_t width = sizes->width, time = width < 1024 ? width : 1024;
+    uint32_t i, k;
+#define SAME(NAME) NAME, NAME, 0
+    real_layer(file, width, 64, SAME("x_embedder"));
+    real_layer(file, width, 64, SAME("ref_image_patch_embedder"));
+    real_table(file, 5, width, SAME("image_index_embedding"));
+    real_layer(file, time, 256, SAME("time_caption_embed.timestep_embedder.linear_1"));
+    real_layer(file, time, time, SAME("time_caption_embed.timestep_embedder.linear_2"));
+    real_norm(file, text, false, SAME("time_caption_embed.caption_embedder.0"));
+    real_layer(file, width, text, SAME("time_caption_embed.caption_embedder.1"));
+    for (k = 0; k < DITI_COUNT(refined); k++)
+        for (i = 0; i < refiners; i++) real_boogu_block(file, sizes, refined[k], i);
+    for (i = 0; i < doubles; i++) real_boogu_double(file, sizes, i);
+    for (i = 0; i < singles; i++) real_boogu_block(file, sizes, "single_stream_layers", i);
+    real_layer(file, width, time, SAME("norm_out.linear_1"));
+    real_layer(file, 64, width, SAME("norm_out.linear_2"));
+#undef SAME
+}
+
 /* --- Sana; sprint: with guidance as an input, and norms of queries and keys --- */
 static inline void real_filter(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, bool bias,
                                const char *diffusers, const char *original, uint32_t block) {
@@ -1774,6 +1890,10 @@ static inline void published_flux2_dev(real_file *file) { real_flux2(file, 6144,
 static inline void published_flux3_klein(real_file *file) { real_flux3(file, 3072, 5, 28, true); }
 static inline void published_flux3_klein_base(real_file *file) { real_flux3(file, 3072, 5, 28, false); }
 static inline void published_qwenimage(real_file *file) { real_qwenimage(file, 3072, 60); }
+static inline void published_boogu(real_file *file) {
+    static const real_boogu_sizes sizes = {3360, 840, 13568, 120};
+    real_boogu(file, &sizes, 4096, 2, 8, 32);
+}
 static inline void published_lumina2(real_file *file) { real_lumina2(file, 2304, 768, 96, 2304, 2, 26); }
 static inline void published_sana_600m(real_file *file) { real_sana(file, 1152, 32, 2304, 28, false); }
 static inline void published_sana_1600m(real_file *file) { real_sana(file, 2240, 32, 2304, 20, false); }

@@ -1181,6 +1181,7 @@ static const family families[] = {
     {"sana-600m", published_sana_600m, real_dcae, 0, 0.17},
     {"sana-1600m", published_sana_1600m, real_dcae, 0, 0.12},
     {"lumina-image-2", published_lumina2, published_vae_16, 0, 0.08},
+    {"boogu-image", published_boogu, published_vae_16, 0, 0.01},
     {"stdit", published_stdit_2, published_vae_sd, 0, 0.01},
     {"open-sora-1.2", published_stdit_3, vae_open_sora, 0, 0.01},
     {"latte-1", published_latte, published_vae_sd, 0, 0.01},
