@@ -319,6 +319,31 @@ static void test_parts(diti_device *device) {
     }
 }
 
+/* Dispatches that are cut into many slices give the same bytes, and are right where each sees a part of its buffers. */
+static void test_slices(diti_device *whole) {
+    diti_device *device = open_device("rung=base,gflop_ns=100000000", 50);
+    matrix tokens = matrix_random(61, 16, 1.7f, DITI_F32), wanted, sliced;
+    for (int f = 0; f < 2 && device; f++) {
+        sound s;
+        open_folder(&s, folders[f]);
+        load(whole, &s, plain);
+        wanted = decode(whole, &s, &tokens, 0);
+        unload(&s);
+        load(device, &s, plain);
+        sliced = decode(device, &s, &tokens, 0);
+        CHECK_MESSAGE(sliced.data &&
+                          !memcmp(sliced.data, wanted.data, (size_t)wanted.rows * wanted.columns * sizeof(float)),
+                      "%s: slices give other samples, off by %g", folders[f], difference(&sliced, &wanted, false));
+        free(wanted.data), free(sliced.data);
+        close_folder(&s);
+    }
+    free(tokens.data);
+    if (!device) return;
+    device->limits.storage_range = 32 << 10; /* of 144 KB */
+    check_snake(device, 3000, 12, DITI_F32, 0, 3);
+    diti_device_close(device);
+}
+
 /* --- what is refused --- */
 
 static void refuse(sound *s, bool vocoder, const char *prefix, const char *words, const char *more) {
@@ -416,7 +441,10 @@ static void test_device(diti_rung rung, const char *what, double tolerance) {
     }
     test_folders(device, what, tolerance);
     if (rung == DITI_RUNG_BASE && test_first_driver()) test_originals(device);
-    if (rung == DITI_RUNG_BASE && test_first_driver() && !test_quick_way("sanitize")) test_parts(device);
+    if (rung == DITI_RUNG_BASE && test_first_driver() && !test_quick_way("sanitize")) {
+        test_parts(device);
+        test_slices(device);
+    }
     diti_device_close(device);
 }
 
