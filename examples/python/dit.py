@@ -1361,7 +1361,7 @@ class Job(_Owner):
         target; what is not said stays as it was. Everything else must be as before."""
         what, desc = dict(self._what, **more), JobDesc()
         keep: list[Any] = []
-        with self._model._about() as model:
+        with self._lock, self._model._about() as model:
             self._model._describe(desc, model, dict(what), keep)
             desc.progress = model.hooks.progress()
             self._call(_lib.dit_job_restart, c.byref(desc))
