@@ -54,10 +54,11 @@ namespace Dit {
         }
     }
 
-    // The names of parts, as diffusers' folders have them. The last two stand for the one of several parts that fits.
+    // The names of parts, as diffusers' folders have them. Tokenizers and T5 stand for the one of several parts that fits, Sound
+    // for audio_vae and vocoder, or for either.
     public enum Role {
         None, Transformer, TextEncoder, TextEncoder2, TextEncoder3, Tokenizer, Tokenizer2, Tokenizer3, Vae, Tae, Scheduler,
-        ControlNet = 12, Transformer2, ImageEncoder, Tokenizers, T5
+        ControlNet = 12, Transformer2, ImageEncoder, Tokenizers, T5, Sound
     }
     public enum Stage { Queued, Encode, Denoise, Decode, Done }
     public enum Rng { Default, TorchCpu, Philox } // noise as diffusers' scripts have it; Philox: as graphical front ends
@@ -67,6 +68,7 @@ namespace Dit {
     // of the steps.
     public sealed class Guided {
         public float Rescale, SkipLayer, First, Last, Project, NormLimit, SkipFirst, SkipLast, LowScale, LengthLimit;
+        public float SoundScale, Perturb, Isolate; // of models with sound
         public ulong SkipBlocks; // bit i is block i
         public bool Dynamic;
     }
@@ -107,7 +109,9 @@ namespace Dit {
         public Pixels[][] ReferenceClips; // the same where each may have several frames, in place of References
         public ControlNet[] ControlNets;
         public float[] LoraWeights; // strengths of the model's LoRAs
-        public Tensor[] Inputs; // in place of what dit would compute
+        public Tensor[] Inputs; // in place of what dit would compute; "image_latents", what Job.Latent gives, in place of Init
+        public bool KeepState; // for Job.SaveState
+        public byte[] State; // of Job.SaveState, for StartJob: the steps that were finished then are left out; KeepState holds, too
         public uint VaeTile; // pixels of the side of tiles in which pictures are decoded; 0: all at once
         public bool ResumeOnLoss; // a split job goes on without a device that fails
         public float Fps; // frames of a second, of clips, like what follows
@@ -115,6 +119,7 @@ namespace Dit {
         public uint LoopCount, Loop, LoopFrames;
         public float LoopEdit;
         public bool FloatFrames; // Job.Floats gives frames, too
+        public bool NoSound; // made without the sound that Job.Sound gives
         public Action<Pixels, uint> Preview; // (picture so far, step), in this thread, after every PreviewInterval steps
         public bool Previews; // they are made without Preview, too, for Job.Preview
         public uint PreviewInterval = 1;
@@ -283,9 +288,10 @@ namespace Dit {
         public readonly List<Planned> Tensors = new List<Planned>();
     }
 
-    // How far a job is, as dit_status. Fraction: 0 to 1. Frame: frames that can be read by now.
+    // How far a job is, as dit_status. Fraction: 0 to 1. Frame: frames that can be read by now. SoundSamples: samples of each
+    // channel that Job.Sound gives by now.
     public sealed class JobStatus {
-        public readonly uint Step, StepCount, LastSliceUs, RecordedUs, PreviewId, Frame, FrameCount, Reruns, FailedDevices, Reused;
+        public readonly uint Step, StepCount, LastSliceUs, RecordedUs, PreviewId, Frame, FrameCount, Reruns, FailedDevices, Reused, SoundSamples;
         public readonly float Fraction;
         public readonly int Result;
         public readonly Stage Stage;
@@ -300,6 +306,7 @@ namespace Dit {
             Reruns = status.reruns;
             FailedDevices = status.failed_devices;
             Reused = status.reused;
+            SoundSamples = status.sound_samples;
             Fraction = status.fraction;
             Result = status.result;
             Stage = (Stage)status.stage;
@@ -701,6 +708,13 @@ namespace Dit {
         public uint DefaultFrames { get { return info.default_frames; } } // 0: a model of single pictures
         public float DefaultFps { get { return info.default_fps; } }
         public float DefaultGuidance { get { return info.default_guidance; } }
+        public float DefaultLowGuidance { get { return info.default_low_guidance; } } // of Guided.LowScale; 0: DefaultGuidance
+        public float DefaultSoundGuidance { get { return info.default_sound_guidance; } } // of Guided.SoundScale; 0: DefaultGuidance
+        public string NegativePrompt { get { return info.negative_prompt == IntPtr.Zero ? null : Native.Text(info.negative_prompt); } } // the original's own
+        public bool NegativeAlways { get { return info.negative_always != 0; } } // diffusers' pipeline guides away from it, too
+        public uint SoundRate { get { return info.sound_rate; } } // samples of a second; 0: clips have no sound
+        public uint SoundChannels { get { return info.sound_channels; } }
+        public bool LacksSound { get { return info.lacks_sound != 0; } } // it makes sound, but audio_vae or vocoder is missing
         public string DefaultSampler { get { return Native.Text(info.default_sampler); } }
         public string DefaultSchedule { get { return Native.Text(info.default_schedule); } } // "": its scheduler's file decides
         public uint ClassCount { get { return info.class_count; } } // 0: the model takes prompts
@@ -718,7 +732,7 @@ namespace Dit {
         public ulong WeightBytes { get { return info.weight_bytes; } } // of device memory
         public ulong StreamedBytes { get { return info.streamed_bytes; } } // beyond that, read while jobs run
         public ulong AbsentBytes { get { return info.absent_bytes; } } // missing at the files' ends, of Describe
-        public bool Has(Role part) { return info.parameters[(int)part] != 0; }
+        public bool Has(Role part) { return part == Role.Sound ? info.sound_rate != 0 : info.parameters[(int)part] != 0; }
         public bool Lacks(Role part) { return (info.missing & 1u << (int)part) != 0; } // a prompt needs it
 
         // The tensors of its files, part by part and type by type.
@@ -945,6 +959,9 @@ namespace Dit {
             desc.loop_frames = what.LoopFrames;
             desc.loop_edit = what.LoopEdit;
             desc.float_frames = Native.Flag(what.FloatFrames);
+            desc.no_sound = Native.Flag(what.NoSound);
+            desc.keep_state = Native.Flag(what.KeepState);
+            desc.state = text.Pin(what.State, ref desc.state_size);
             desc.inputs = text.Array(what.Inputs, ref desc.input_count, tensor => DescribeTensor(tensor, text));
             float[] weights = what.LoraWeights ?? Strengths();
             if (weights != null) {
@@ -986,7 +1003,8 @@ namespace Dit {
                 scale = what.Guidance, distilled = what.Distilled, rescale = more.Rescale, skip_layer = more.SkipLayer, first = more.First,
                 last = more.Last, project = more.Project, norm_limit = more.NormLimit, skip_first = more.SkipFirst,
                 skip_last = more.SkipLast, skip_blocks = more.SkipBlocks, dynamic = Native.Flag(more.Dynamic),
-                low_scale = more.LowScale, length_limit = more.LengthLimit
+                low_scale = more.LowScale, length_limit = more.LengthLimit, sound_scale = more.SoundScale, perturb = more.Perturb,
+                isolate = more.Isolate
             };
         }
 
@@ -1127,6 +1145,18 @@ namespace Dit {
             handle.Keep(text);
         }
 
+        // Bytes from which an equal job goes on behind the newest step that was seen finished, as its Request.State, in another
+        // process too; the job's request had KeepState or State. null: no step has begun.
+        public byte[] SaveState() {
+            var error = new Native.Error();
+            var size = UIntPtr.Zero;
+            Native.Check(Native.dit_job_save_state(handle, null, ref size, ref error), error); // the size, which stays the same
+            var blob = new byte[(long)size];
+            int result = Native.dit_job_save_state(handle, blob, ref size, ref error);
+            Native.Check(result, error);
+            return result == 0 ? blob : null;
+        }
+
         // How far the job is. Any thread.
         public JobStatus Status {
             get {
@@ -1192,6 +1222,14 @@ namespace Dit {
                 }
                 return new Tensor(null, deep == 1 ? new[] { model.LatentChannels, h, w } : new[] { model.LatentChannels, deep, h, w }, values);
             }
+        }
+
+        // The sound of the finished clip, F32 [samples, channels] in -1..1; the model's SoundRate is the samples of a second.
+        public Tensor Sound(uint image = 0) {
+            ulong samples = Status.SoundSamples, channels = model.SoundChannels;
+            var values = new float[samples * channels];
+            Read(Native.ReadSound, image, 0, values);
+            return new Tensor(null, new[] { samples, channels }, values);
         }
 
         // The newest preview; null: there is none yet.
@@ -1458,7 +1496,7 @@ namespace Dit {
 #pragma warning disable 649, 169 // members that only C reads or writes
     internal static class Native {
         internal const uint Version = 200; // of the declarations below
-        internal const int Working = 1, Cancelled = 2, ReadRgba = 0, ReadFloats = 1, ReadLatent = 2, ReadPreview = 3, RoleLora = 11, ErrorIo = -8;
+        internal const int Working = 1, Cancelled = 2, ReadRgba = 0, ReadFloats = 1, ReadLatent = 2, ReadPreview = 3, ReadSound = 4, RoleLora = 11, ErrorIo = -8;
         const string Library = "dit";
         const CallingConvention C = CallingConvention.Cdecl; // Windows of 32 bits has another one for what says nothing
 
@@ -1801,6 +1839,8 @@ namespace Dit {
         internal static extern int dit_job_create(ContextHandle context, ref JobDesc desc, out IntPtr made, ref Error error);
         [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_job_restart(JobHandle job, ref JobDesc desc, ref Error error);
+        [DllImport(Library, CallingConvention = C)]
+        internal static extern int dit_job_save_state(JobHandle job, [Out] byte[] blob, ref UIntPtr size, ref Error error);
         [DllImport(Library, CallingConvention = C)] internal static extern int dit_job_warm_up(JobHandle job, ref Error error);
         [DllImport(Library, CallingConvention = C)]
         internal static extern int dit_job_record(JobHandle job, IntPtr commands, uint budget_us);

@@ -33,7 +33,7 @@ from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, S
 
 VERSION = 200  # of the declarations below: major * 10000 + minor * 100 + patch
 OK, WORKING, CANCELLED = 0, 1, 2
-READ_RGBA8, READ_RGB_F32, READ_LATENT_F32, READ_PREVIEW = 0, 1, 2, 3
+READ_RGBA8, READ_RGB_F32, READ_LATENT_F32, READ_PREVIEW, READ_SOUND_F32 = 0, 1, 2, 3, 4
 PROGRESS = c.CFUNCTYPE(c.c_bool, c.c_char_p, c.c_uint64, c.c_uint64, c.c_void_p)
 LOG = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)
 TASK = c.CFUNCTYPE(None, c.c_void_p)
@@ -180,7 +180,8 @@ class JobDesc(c.Structure):
 
 
 class Status(c.Structure):
-    """How far a job is (dit_status). fraction: 0 to 1. stage: a number in STAGES. frame: frames that can be read by now."""
+    """How far a job is (dit_status). fraction: 0 to 1. stage: a number in STAGES. frame: frames that can be read by now.
+    sound_samples: samples of each channel that Job.sound() gives by now."""
     _fields_ = _fields([
         (u32, "step,step_count"), (f32, "fraction"), (u32, "last_slice_us,recorded_us,preview_id,frame,frame_count,reruns"),
         (text, "rerun_op"), (u32, "failed_devices"), (c.c_int, "result,stage"), (u32, "reused,sound_samples")])
@@ -873,11 +874,11 @@ class Context(_Owner):
             handle.drop()
 
 
-# The names of parts, as diffusers' folders have them, and their dit_role. The last two stand for the one of several parts
-# that fits.
+# The names of parts, as diffusers' folders have them, and their dit_role. "tokenizers" and "t5" stand for the one of several
+# parts that fits, "sound" for audio_vae and vocoder, or for either.
 ROLES = {"transformer": 1, "text_encoder": 2, "text_encoder_2": 3, "text_encoder_3": 4, "tokenizer": 5, "tokenizer_2": 6,
          "tokenizer_3": 7, "vae": 8, "tae": 9, "scheduler": 10, "controlnet": 12, "transformer_2": 13, "image_encoder": 14,
-         "tokenizers": 15, "t5": 16}
+         "tokenizers": 15, "t5": 16, "sound": 17}
 _ROLE_NAMES = {number: name for name, number in ROLES.items()}
 _LORA, _SECOND, _ERROR_IO = 11, 13, -8
 PREVIEWS = {None: 0, "proj": 1, "tae": 2, "vae": 3}
@@ -1098,8 +1099,11 @@ class Model(_Owner):
         distilled              guidance.distilled
         lora_weights           a number for each LoRA
         adapters               a list of Controls: control nets at work
-        inputs                 {"noise": array}: Tensors, or arrays of numpy, in place of what dit would compute
+        inputs                 {"noise": array}: Tensors, or arrays of numpy, in place of what dit would compute;
+                               "image_latents": [count or 1, C, h, w], what Job.latent() gives, in place of init
+        state                  bytes of Job.save_state(): the steps that were finished then are left out
         mask_strategy, loop_count, loop_frames, loop_edit, float_frames: of clips
+        no_sound               a clip is made without the sound that Job.sound() gives
         """
         preview = more.pop("preview", None)
         more["preview_interval"] = more.get("preview_interval", 1) if preview else 0
@@ -1122,7 +1126,8 @@ class Model(_Owner):
     def job(self, prompt: str | bytes | None = "", frames: int = 1, **more: Any) -> Job:
         """A Job that makes what generate() makes, or clip() with other frames: for work in pieces, other prompts without planning
         anew, floats, latents, and pictures that stay on the device. Other parameters are those of generate() but progress
-        and preview; preview_interval: steps from one preview to the next; target: a Target for dit_job_desc.target."""
+        and preview; preview_interval: steps from one preview to the next; target: a Target for dit_job_desc.target; keep_state:
+        save_state() is asked for."""
         return Job(self, dict(more, prompt=prompt, frames=frames))
 
     def memory(self, frames: int = 1, **more: Any) -> Memory:
@@ -1208,8 +1213,12 @@ class Model(_Owner):
             setattr(desc, name, _real(name, take(name, 0)))
         for name in ("steps", "clip_skip", "vae_tile", "preview_interval", "loop_count", "loop", "loop_frames"):
             setattr(desc, name, _whole(name, take(name, 0)))
-        for name in ("prompt_weights", "float_frames", "resume_on_loss"):
+        for name in ("prompt_weights", "float_frames", "resume_on_loss", "no_sound", "keep_state"):
             setattr(desc, name, bool(take(name, False)))
+        state = take("state", None)
+        if state is not None:
+            keep.append(bytes(memoryview(state)))
+            desc.state, desc.state_size = c.cast(keep[-1], pointer), len(keep[-1])
         if labels is not None:
             desc.class_labels = (c.c_int32 * count)(*(self._class(model, label) for label in labels))
         weights = take("lora_weights", None)
@@ -1313,6 +1322,8 @@ class Job(_Owner):
                 handle.drop()
                 raise
             self._own(handle, _lib.dit_job_create, parent.parent.pointer, c.byref(self._desc))
+        if self._what.pop("state", None) is not None:  # a restart begins with step 1, and keeps as this run does
+            self._what["keep_state"] = True
 
     def _call(self, function, *arguments, run=False):
         """Calls a function about the job. run: its message is the run's, which status has; else its last argument is."""
@@ -1366,6 +1377,14 @@ class Job(_Owner):
             desc.progress = model.hooks.progress()
             self._call(_lib.dit_job_restart, c.byref(desc))
         self._what, self._desc = what, desc
+
+    def save_state(self) -> bytes | None:
+        """Bytes from which an equal job goes on behind the newest step that was seen finished, as its state, in another process
+        too; the job was made with keep_state or state. None: no step has begun."""
+        size = size_t()
+        self._call(_lib.dit_job_save_state, None, c.byref(size))  # the size, which stays the same
+        blob = c.create_string_buffer(size.value)
+        return blob.raw if self._call(_lib.dit_job_save_state, blob, c.byref(size)) == OK else None
 
     @property
     def status(self) -> Status:
@@ -1421,6 +1440,12 @@ class Job(_Owner):
                 raise
         shape = plane[0], known[0] // (plane[0] * plane[1] * plane[2] * 4), *plane[1:]
         return Tensor(shape, self._bytes(READ_LATENT_F32, image, 0, known[0]))
+
+    def sound(self, image: int = 0) -> Tensor:
+        """The sound of the finished clip as F32 [samples, channels] in -1..1; info.sound_rate of the model is the samples of a
+        second, 0 where it makes none."""
+        shape = self.status.sound_samples, self._model.info.sound_channels
+        return Tensor(shape, self._bytes(READ_SOUND_F32, image, 0, shape[0] * shape[1] * 4))
 
     def preview(self) -> Picture | None:
         """The newest preview; None: there is none yet."""

@@ -90,6 +90,8 @@ static class Test {
         Headers(path, fixtures);
         Loras(path, fixtures + "lora_pixart_sigma/lora");
         Jobs(path);
+        States(path);
+        Sounds(fixtures);
         Frames(path);
         Contexts(path);
         Sources(path, fixtures + "lora_pixart_sigma/lora");
@@ -313,6 +315,114 @@ static class Test {
             using (Dit.Job job = model.StartJob(what))
                 Check(job.Wait() && Same(job.Picture(), fox) && job.Shares.Length == 2 && job.Shares[1].Part == 0.5f && job.Shares[1].Work.Contains("branch"), "a split");
         }
+    }
+
+    // The step that a state is of, which its fifth word says.
+    static int StepOf(byte[] state) { return BitConverter.ToInt32(state, 16); }
+
+    // A job that goes on where another one ended, and pictures that begin with latents of a job.
+    static void States(string path) {
+        using (var context = new Dit.Context())
+        using (var model = context.Load(path)) {
+            byte[] wanted = Paint(model), kept;
+            Dit.Tensor latent;
+            Dit.Request what = Fox();
+            what.KeepState = true;
+            using (Dit.Job job = model.StartJob(what)) {
+                Check(job.SaveState() == null, "no step has begun");
+                while (!job.Wait(0) && job.Status.Step < 2) {}
+                job.Cancel();
+                Fails<OperationCanceledException>(() => job.Wait(), "cancelled");
+                kept = job.SaveState();
+                job.Restart(what);
+                Check(job.SaveState() == null && job.Wait() && Same(job.Picture(), wanted), "again");
+                latent = job.Latent();
+            }
+            what.KeepState = false;
+            what.State = kept;
+            Check(StepOf(kept) >= 2 && StepOf(kept) <= 4 && Same(model.Generate(what)[0], wanted), "a picture goes on");
+            using (Dit.Job job = model.StartJob(what)) {
+                Check(job.Status.Step == StepOf(kept) && Same(job.SaveState(), kept), "a job with a state keeps it, too");
+                Check(job.Wait() && Same(job.Picture(), wanted) && StepOf(job.SaveState()) == 4, "its end");
+                Fails<Dit.DitException>(() => job.Restart(what), "state is for dit_job_create");
+                what.State = null;
+                Fails<Dit.DitException>(() => job.Restart(what), "keep_state");
+                what.KeepState = true;
+                job.Restart(what);
+                Check(job.Status.Step == 0 && job.Wait() && Same(job.Picture(), wanted), "a restart begins with step 1");
+            }
+            using (Dit.Job job = model.StartJob(Fox())) Fails<Dit.DitException>(() => job.SaveState(), "keep_state");
+            Fails<Dit.DitException>(() => Paint(model, w => { w.State = kept; w.Steps = 3; }), "of 4 steps");
+            Fails<Dit.DitException>(() => Paint(model, w => w.State = kept.Take(kept.Length - 1).ToArray()), "state");
+            Fails<Dit.DitException>(() => Paint(model, w => w.State = new byte[0]), "state");
+            Func<float, ulong, byte[]> owl = (strength, seed) => Paint(model, w => {
+                w.Prompt = "an owl";
+                w.Inputs = strength == 0 ? null : new[] { new Dit.Tensor("image_latents", latent.Shape, latent.Data) };
+                w.Strength = strength;
+                w.Seed = seed;
+            });
+            Check(!Same(owl(0.5f, 5), owl(0, 5)) && !Same(owl(0.5f, 5), owl(0.25f, 5)) && !Same(owl(0.5f, 5), wanted), "latents of a job");
+            what = Fox("an owl");
+            what.Count = 2;
+            what.Strength = 0.5f;
+            what.Inputs = new[] { new Dit.Tensor("image_latents", new ulong[] { 1 }.Concat(latent.Shape).ToArray(), latent.Data) };
+            byte[][] both = model.Generate(what);
+            Check(Same(both[0], owl(0.5f, 5)) && Same(both[1], owl(0.5f, 6)), "one for both");
+            Fails<Dit.DitException>(() => Paint(model, w => { w.Inputs = what.Inputs; w.Init = Plain(32, 32, 9); }), "init_image");
+        }
+    }
+
+    // The sound of clips, and its guidance.
+    static void Sounds(string fixtures) {
+        string path = fixtures + "pipe_ltx2";
+        using (var context = new Dit.Context())
+        using (var model = context.Load(path)) {
+            Check(model.SoundRate == 48000 && model.SoundChannels == 2 && !model.LacksSound && model.Has(Dit.Role.Sound), "a model with sound");
+            Check(model.DefaultSoundGuidance == 7 && model.NegativePrompt.StartsWith("blurry") && !model.NegativeAlways && model.DefaultLowGuidance == 0, "its guidance");
+            Check(model.Weights().Any(row => row.Role == Dit.Role.Sound && row.Parameters > 0), "its weights");
+            Func<Dit.Model, Dit.Guided, uint, Dit.Job> job = (from, guided, count) => {
+                var what = new Dit.Request { Prompt = "a fox", Width = 64, Height = 64, Steps = 2, Seed = 5, Guided = guided, Guidance = guided == null ? 0 : 3, Count = count };
+                Dit.Job made = from.StartJob(what, 9);
+                Check(made.Status.SoundSamples == 0, "no sound yet");
+                Fails<Dit.DitException>(() => made.Sound(), "not finished");
+                made.Wait();
+                return made;
+            };
+            Func<Dit.Guided, float[]> sound = guided => {
+                using (Dit.Job made = job(model, guided, 1)) return (float[])made.Sound().Data;
+            };
+            float[] one;
+            byte[] last;
+            using (Dit.Job made = job(model, null, 2)) {
+                Dit.Tensor first = made.Sound(), second = made.Sound(1);
+                Check(made.Status.SoundSamples == 990 && first.Shape.SequenceEqual(new ulong[] { 990, 2 }) && !Same(first.Data, second.Data), "a sound for each clip");
+                one = (float[])first.Data;
+                last = made.Picture(0, 8);
+            }
+            Check(one.All(value => value >= -1 && value <= 1) && one.Distinct().Count() > 1000 && Same(one, sound(null)), "samples");
+            var told = new[] { new Dit.Guided(), new Dit.Guided { SoundScale = 5 }, new Dit.Guided { Perturb = 1, SkipBlocks = 2 }, new Dit.Guided { Isolate = 3 } };
+            Check(told.Select(guided => string.Join(" ", sound(guided))).Concat(new[] { string.Join(" ", one) }).Distinct().Count() == 5, "each has a sound of its own");
+            Check(Same(sound(new Dit.Guided { SoundScale = 7 }), one), "the sound's guidance");
+            var quiet = new Dit.Request { Prompt = "a fox", Width = 64, Height = 64, Steps = 2, Seed = 5, NoSound = true };
+            using (Dit.Job made = model.StartJob(quiet, 9)) {
+                made.Wait();
+                Check(made.Status.SoundSamples == 0 && Same(made.Picture(0, 8), last), "without sound");
+                Fails<Dit.DitException>(() => made.Sound(), "there is no sound");
+            }
+            Directory.CreateDirectory("mute-cs");
+            foreach (string file in Directory.GetFiles(path)) File.Copy(file, "mute-cs/" + Path.GetFileName(file), true);
+            foreach (string folder in Directory.GetDirectories(path)) {
+                if (folder.EndsWith("audio_vae") || folder.EndsWith("vocoder")) continue;
+                Directory.CreateDirectory("mute-cs/" + Path.GetFileName(folder));
+                foreach (string file in Directory.GetFiles(folder)) File.Copy(file, "mute-cs/" + Path.GetFileName(folder) + "/" + Path.GetFileName(file), true);
+            }
+            using (var mute = Dit.Model.Describe("mute-cs")) Check(mute.LacksSound && mute.SoundRate == 0 && !mute.Has(Dit.Role.Sound), "a model that lacks its sound");
+            var parts = new[] { Part(Dit.Role.Sound, path + "/audio_vae"), Part(Dit.Role.Sound, path + "/vocoder") };
+            using (var whole = context.Load("mute-cs", new Dit.LoadOptions { Components = parts }))
+            using (Dit.Job made = job(whole, null, 1)) Check(Same(made.Sound().Data, one), "the sound's parts are files of their own");
+        }
+        using (var model = Dit.Model.Describe(fixtures + "pipe_kandinsky_t2v"))
+            Check(model.NegativeAlways && model.NegativePrompt != null && model.DefaultSoundGuidance == 0 && !model.LacksSound && model.SoundRate == 0, "a negative prompt");
     }
 
     static void Contexts(string path) {

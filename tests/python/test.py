@@ -202,6 +202,96 @@ def clips():
             check(0 < job.overlap < len(first) and job.picture(0, len(first) - 1).rgba != first[-1].rgba)
 
 
+def states(path):
+    """A job that goes on where another one ended, and pictures that begin with latents of a job."""
+    with dit.Context() as context, context.load(path) as model:
+        wanted, kept = paint(model), []
+        with model.job("a fox", **SIZE, keep_state=True) as job:
+            check(job.save_state() is None, "no step has begun")
+            while not job.wait(0) and job.status.step < 2:
+                pass
+            job.cancel()
+            fails(dit.DitError, lambda: job.wait(), "cancelled")
+            kept.append(job.save_state())
+            job.restart()
+            check(job.save_state() is None and job.wait() and job.picture().rgba == wanted)
+            latent = job.latent()
+        check(2 <= job_step(kept[0]) <= 4 and paint(model, state=bytearray(kept[0])) == wanted)
+        with model.job("a fox", **SIZE, state=kept[0]) as job:
+            check(job.status.step == job_step(kept[0]) and job.save_state() == kept[0], "a job with a state keeps it, too")
+            job.wait()
+            check(job.picture().rgba == wanted and job_step(job.save_state()) == 4)
+            job.restart()
+            check(job.status.step == 0 and job.wait() and job.picture().rgba == wanted, "a restart begins with step 1")
+            fails(dit.DitError, lambda: job.restart(state=kept[0]), "state is for dit_job_create")
+            fails(dit.DitError, lambda: job.restart(keep_state=False), "keep_state")
+        with model.job("a fox", **SIZE) as job:
+            fails(dit.DitError, lambda: job.save_state(), "keep_state")
+        fails(dit.DitError, lambda: paint(model, state=kept[0], steps=3), "of 4 steps")
+        fails(dit.DitError, lambda: paint(model, state=kept[0][:-1]), "state")
+        fails(dit.DitError, lambda: paint(model, state=b""), "state")
+        fails(TypeError, lambda: paint(model, state="a state"), "bytes")
+        # "image_latents": [C, h, w] as a job gives it, or one for each picture
+        owl = paint(model, "an owl", inputs={"image_latents": latent}, strength=0.5)
+        check(len({owl, paint(model, "an owl"), paint(model, "an owl", inputs={"image_latents": latent}, strength=0.25), wanted}) == 4)
+        grey = latent._replace(data=bytes(len(latent.data)))
+        both = dit.Tensor((2, *latent.shape), grey.data + latent.data)
+        second = paint(model, "an owl", inputs={"image_latents": latent}, strength=0.5, seed=6)
+        with model.job("an owl", **SIZE, count=2, inputs={"image_latents": both}, strength=0.5) as job:
+            job.wait()
+            check(job.picture(1).rgba == second and job.picture(0).rgba == paint(model, "an owl", inputs={"image_latents": grey}, strength=0.5))
+            job.restart(inputs={"image_latents": dit.Tensor((1, *latent.shape), latent.data)})
+            check(job.wait() and [made.rgba for made in job.pictures()] == [owl, second], "one for both")
+        fails(dit.DitError, lambda: paint(model, inputs={"image_latents": latent}, init=dit.Picture(32, 32, wanted)), "image_latents", "init_image")
+        fails(dit.DitError, lambda: paint(model, inputs={"image_latents": latent}, width=64), "image_latents")
+
+
+def job_step(state):
+    """The step that a state is of, which its fifth word says."""
+    return struct.unpack_from("<5I", state)[4]
+
+
+def sounds():
+    """The sound of clips, and its guidance."""
+    path, what = FIXTURES + "/pipe_ltx2", dict(frames=9, width=64, height=64, steps=2, seed=5)
+    with dit.Context() as context, context.load(path) as model:
+        check(model.info.sound_rate == 48000 and model.info.sound_channels == 2 and not model.info.lacks_sound)
+        check(model.info.default_sound_guidance == 7 and model.info.negative_prompt.startswith(b"blurry") and not model.info.negative_always)
+        check({"sound", "vae"} <= {row.role for row in model.weights()})
+
+        def made(**more):
+            with model.job("a fox", **dict(what, **more)) as job:
+                check(job.status.sound_samples == 0)
+                fails(dit.DitError, lambda: job.sound(), "not finished")
+                job.wait()
+                sounds = [job.sound(i) for i in range(more.get("count", 1))]
+                check(all(sound.shape == (job.status.sound_samples, 2) == (990, 2) and sound.type == "F32" for sound in sounds))
+                return [sound.data for sound in sounds], [picture.rgba for picture in job.pictures()]
+
+        (one,), pictures = made()
+        values = array.array("f", one)
+        check(len(values) == 1980 and all(-1 <= value <= 1 for value in values) and len(set(values)) > 1000 and values[::2] != values[1::2])
+        (first, second), _ = made(count=2)
+        check(first == one and [second] == made(seed=6)[0] != [one], "a sound for each clip")
+        told = [one] + [made(guidance=dict(more, scale=3))[0][0] for more in (
+            {}, {"sound_scale": 5}, {"perturb": 1, "skip_blocks": 2}, {"isolate": 3})]
+        check(len(set(told)) == 5 and made(guidance={"scale": 3, "sound_scale": 7})[0] == [one], "guidance of the sound")
+        with model.job("a fox", **what, no_sound=True) as job:
+            job.wait()
+            check(job.status.sound_samples == 0 and [picture.rgba for picture in job.pictures()] == pictures, "without sound")
+            fails(dit.DitError, lambda: job.sound(), "there is no sound")
+        os.makedirs("mute", exist_ok=True)
+        for name in os.listdir(path):
+            if name not in ("audio_vae", "vocoder") and not os.path.islink("mute/" + name):
+                os.symlink(os.path.abspath(f"{path}/{name}"), "mute/" + name)
+        with dit.describe("mute") as mute:
+            check(mute.info.lacks_sound and mute.info.sound_rate == 0)
+        with context.load("mute", components={"sound": [path + "/audio_vae", path + "/vocoder"]}) as model:
+            check(model.info.sound_rate == 48000 and made()[0] == [one], "the sound's parts are files of their own")
+    with dit.describe(FIXTURES + "/pipe_kandinsky_t2v") as model:
+        check(model.info.negative_always and model.info.negative_prompt and not model.info.lacks_sound and model.info.default_sound_guidance == 0)
+
+
 def traces(path):
     made = io.BytesIO()
     with dit.Context(trace=True) as context:
@@ -403,6 +493,8 @@ loras(sys.argv[1])
 jobs(sys.argv[1])
 frames(sys.argv[1])
 clips()
+states(sys.argv[1])
+sounds()
 traces(sys.argv[1])
 contexts(sys.argv[1])
 sources(sys.argv[1])
