@@ -34,7 +34,7 @@ static void use_pass(app *a, bool second) {
     h->width = width, h->height = height, a->other_job = job;
 }
 
-/* What the second pass asks for otherwise than the first one. latents: room for their description. */
+/* The second pass asks for other things than the first one. latents: room for their description. */
 static void describe_second(const app *a, dit_job_desc *desc, dit_tensor *latents) {
     const hires *h = &a->r.hires;
     desc->steps = h->steps ? h->steps : a->r.steps;
