@@ -8,8 +8,9 @@
 
 #define OP_DEPTHWISE 0u // dst[r, c] = sum of taps x[r', c] * weight[c, tap] + bias[c]
 #define OP_GROUPED 1u   // dst[r, c] = sum of i in 0..size - 1 of x[r, c / size * size + i] * weight[c, i]
-#define OP_SNAKE 2u     // rows are samples: twice as many by a filter, u + sin(exp(weight[c]) u)^2 / exp(bias[c]), half as
-                        // many by another filter; gate has both filters, which have SNAKE_TAPS each
+#define OP_SNAKE                                                                                                       \
+    2u // rows are samples: twice as many by a filter, u + sin(exp(weight[c]) u)^2 / exp(bias[c]), half as
+       // many by another filter; gate has both filters, which have SNAKE_TAPS each
 #define SNAKE_TAPS 12
 
 layout(constant_id = 1) const uint OP = OP_DEPTHWISE;
@@ -93,8 +94,8 @@ vec4 snake(const uint row, const uint column) {
         int n = clamp(2 * int(row) + j - 5, 0, 2 * last + 1);
         vec4 u = vec4(0.0);
         for (int i = (n + 1) & 1; i < SNAKE_TAPS; i += 2)
-            u += filter_tap(i) *
-                 x_at(in_offset + clamp((n + 5 - i) / 2, 0, last) * in_pitch + column, columns - column);
+            u +=
+                filter_tap(i) * x_at(in_offset + clamp((n + 5 - i) / 2, 0, last) * in_pitch + column, columns - column);
         sum += filter_tap(SNAKE_TAPS + j) * (u + b * sine_squared(a * u));
     }
     return sum;
@@ -104,8 +105,9 @@ void main() {
     uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * THREADS + gl_LocalInvocationID.x;
     if (i >= rows * quads) return;
     uint row = i / quads, column = i % quads * 4u, to = out_offset + row * out_pitch + column;
-    vec4 v = OP == OP_SNAKE ? snake(row, column)
-                            : OP == OP_GROUPED ? grouped(row, column) : depthwise(false, row, column);
+    vec4 v = OP == OP_SNAKE     ? snake(row, column)
+             : OP == OP_GROUPED ? grouped(row, column)
+                                : depthwise(false, row, column);
     if (GATE) v *= activate(ACTIVATION_SILU, depthwise(true, row, column));
     if (VECTOR)
         dst_store4(OUT_FORMAT, to, v);

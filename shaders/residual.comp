@@ -42,6 +42,5 @@ void main() {
             if (OP != OP_ADD) KEPT[to] = v;                                                                            \
         }                                                                                                              \
     }
-    DO(0u, kept0) DO(1u, kept1) DO(2u, kept2) DO(3u, kept3) DO(4u, kept4) DO(5u, kept5)
-    if (OP == OP_ADD) x[at] = v;
+    DO(0u, kept0) DO(1u, kept1) DO(2u, kept2) DO(3u, kept3) DO(4u, kept4) DO(5u, kept5) if (OP == OP_ADD) x[at] = v;
 }

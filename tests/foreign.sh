@@ -34,7 +34,8 @@ mpi           mpirun
 races         it is a driver and a loader of Linux
 real          fork and getrusage: each model has a process of its own
 server        sockets, fork and signals: it drives build/dit --serve as a process
-sound_files   fork: it drives build/dit as a process
+resume        fork: it drives build/dit as a process
+sound_files   likewise
 split_feigned file descriptors that stand for semaphores
 split_processes fork, signals and sockets: each rank is a process
 terminal      a pseudo-terminal, on which it drives build/dit'

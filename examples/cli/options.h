@@ -312,7 +312,7 @@ static const char more_help_text[] =
     "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
     "                              as lavapipe\n";
 
-static const char rarest_help_text[] =
+static const char steering_help_text[] =
     "      --control-image FILE    edges, a depth map, a pose, ... that the picture\n"
     "                              follows: FLUX.1 Canny and Depth, or with\n"
     "      --control-net PATH      a control net of the model (FLUX.1, SD3), or the\n"
@@ -323,7 +323,9 @@ static const char rarest_help_text[] =
     "                              clip) is made anew (default: all of it)\n"
     "      --control-strength X    of a control net or such a clip (default: 1)\n"
     "      --control-start X, --control-end X  part of the steps in which it works\n"
-    "      --control-mode N        kind of picture, for nets that know several\n"
+    "      --control-mode N        kind of picture, for nets that know several\n";
+
+static const char rarest_help_text[] =
     "      --cache POLICY          steps reuse blocks of earlier ones: auto, delta,\n"
     "                              taylor, spectrum, fbcache, ... (docs/caching.md)\n"
     "      --keep-references       read each --ref-image once, not in every step\n"
@@ -372,7 +374,7 @@ static const char rarest_help_text[] =
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 
 /* Strings of at most 4095 bytes, which every compiler takes; --help shows the first one. */
-static const char *const help_parts[] = {help_text, more_help_text, rarest_help_text};
+static const char *const help_parts[] = {help_text, more_help_text, steering_help_text, rarest_help_text};
 enum { HELP_PARTS = sizeof help_parts / sizeof help_parts[0] };
 
 /* ---- Messages ---- */
