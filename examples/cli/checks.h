@@ -172,6 +172,7 @@ static int check_resume(const app *a) {
                       : to_stdout(&a->o) ? "standard output has no file beside it; name one with --output"
                       : a->r.count > 1   ? "it is of one picture or clip; leave out --batch-count"
                       : a->r.loops > 1   ? "clips of --loop need more than it keeps; leave one of them out"
+                      : a->o.hires       ? "--hires needs more than it keeps; leave one of them out"
                                          : NULL;
     if (!a->o.resumable || !why) return EXIT_GOOD;
     return complain(EXIT_USAGE, "--resume: %s", why);

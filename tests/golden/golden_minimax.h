@@ -502,7 +502,7 @@ static inline void golden_minimax_pruned(golden *g, const golden_folder *folder,
                                          const diti_checkpoint *weights) {
     enum { SINUSOIDS = 256, HALF = SINUSOIDS / 2, WIDTH = 16, TIME = 12 };
     static const golden_original same = {
-        "", "", golden_minimax_names, DITI_COUNT(golden_minimax_names), "ff.net.0.proj.", false};
+        "", "", golden_minimax_names, DITI_COUNT(golden_minimax_names), ".ff.net.0.proj.", false};
     double sinusoids[SINUSOIDS], hidden[WIDTH], vector[TIME];
     bytes file = golden_original_file(g, weights, &same), whole;
     uint64_t size = file.size - 8 - *(const uint64_t *)(const void *)file.data;

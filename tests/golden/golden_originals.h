@@ -22,7 +22,8 @@ typedef struct golden_original {
     const char *folder, *before; /* before: in front of every name */
     const golden_table *tables;
     size_t table_count;
-    const char *swapped; /* the upper half of the rows of what has that in its name is the lower one; or NULL */
+    const char *swapped; /* the upper half of the rows of what is called so, or, with a '.' in front, of what has that
+                            in its name, is the lower one; or NULL */
     bool weights;        /* norms have weights, which the original calls scales */
 } golden_original;
 
@@ -421,7 +422,7 @@ static const golden_original golden_originals[] = {
     {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL, false},
     {"pipe_ltx2", "", golden_ltx2_names, DITI_COUNT(golden_ltx2_names), NULL, false},
     {"pipe_minimax_h3", "model.diffusion_model.", golden_minimax_names, DITI_COUNT(golden_minimax_names),
-     "ff.net.0.proj.", false},
+     ".ff.net.0.proj.", false},
     {"hunyuanvideo", "", golden_hunyuan_names, DITI_COUNT(golden_hunyuan_names), "norm_out.linear.", false},
     {"pipe_hunyuanvideo15", "", golden_hv15_names, DITI_COUNT(golden_hv15_names), "norm_out.linear.", false},
     {"pipe_hunyuanvideo15", "model.diffusion_model.", golden_hv15_comfy_names, DITI_COUNT(golden_hv15_comfy_names),
@@ -506,6 +507,10 @@ static inline const golden_joined *golden_divided_of(const golden_original *to, 
     return divided && divided->whole ? divided : NULL;
 }
 
+static inline bool golden_original_swaps(const char *name, const char *swapped) {
+    return *swapped == '.' ? strstr(name, swapped) != NULL : diti_starts_with(name, swapped);
+}
+
 /* Freed with bytes_free. */
 static inline bytes golden_original_file(golden *g, const diti_checkpoint *from, const golden_original *to) {
     static char header[65536];
@@ -523,7 +528,8 @@ static inline bytes golden_original_file(golden *g, const diti_checkpoint *from,
         if (joined)
             rows = golden_original_join(g, from, tensor->name, joined, &data);
         else
-            golden_original_add(from, tensor->name, to->swapped && strstr(tensor->name, to->swapped), &data);
+            golden_original_add(from, tensor->name, to->swapped && golden_original_swaps(tensor->name, to->swapped),
+                                &data);
         for (parts = 1; divided && divided->parts[parts];) parts++;
         size = (data.size - begin) / parts;
         for (k = 0; k < tensor->rank; k++)

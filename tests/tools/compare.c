@@ -307,6 +307,8 @@ static const planted rows[] = {
      "step 1, block 2, attention out: relative L2 ", "pipe_flux/vae"},
     {"pipe_boogu/transformer", DIFFUSERS, "single_stream_layers.0.attn.to_out.0.weight", SMALL,
      "step 1, block 3, attention out: relative L2 ", "pipe_flux/vae"},
+    {"pipe_minimax_h3/transformer", DIFFUSERS, "transformer_blocks.1.attn.to_out.0.weight", SMALL "--frames 22",
+     "step 1, block 1, attention out: relative L2 ", "pipe_minimax_h3/vae"},
     {"hunyuanvideo", "model.safetensors", "single_transformer_blocks.1.proj_out.weight", SMALL "--frames 1",
      "step 1, single block 1, out: relative L2 ", "vae_hunyuanvideo"},
     {"pipe_hunyuanvideo15", DIFFUSERS, "transformer_blocks.1.attn.to_out.0.weight", SMALL "--frames 1",
