@@ -50,6 +50,7 @@ static const struct {
     {"--clip-vision", NULL},
     {"--vae", NULL},
     {"--taesd", NULL},
+    {"--audio-vae", NULL},
     {"--tokenizer", NULL},
     {"--output", NULL},
     {"--init-img", NULL},

@@ -84,17 +84,17 @@ DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
 
 DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     diti_snapshot *snapshot = &job->snapshot;
+    const char *asked = job->request.shape.keeps ? "keep_state" : "resume_on_loss";
     if (!job->request.shape.resumes && !job->request.shape.keeps) return DIT_OK;
     if (job->request.shape.keeps && job->shares[0]->assignment.share_total > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: keep_state and state are for a job on one device, and a split has several");
     snapshot->bytes = (size_t)diti_snapshot_bytes(job->shares[0]);
     snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
-    if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
+    if (!snapshot->states) return diti_fail_memory(err, asked);
     if (job->shares[0]->assignment.share) return DIT_OK; /* the first rank remembers for all */
-    DITI_TRY(diti_buffer_create_pinned(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK,
-                                       job->request.shape.keeps ? "keep_state" : "resume_on_loss", "leave it out",
-                                       &snapshot->buffer, err));
+    DITI_TRY(diti_buffer_create_pinned(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, asked,
+                                       "leave it out", &snapshot->buffer, err));
     return diti_snapshot_record(job, err);
 }
 
