@@ -143,7 +143,7 @@ static const option_entry option_table[] = {
     {"--clip-vision", NULL, "--image-encoder", TEXT(clip_vision), TOLD_HERE, "CLIP vision"},
     {"--vae", NULL, NULL, TEXT(vae), TOLD_HERE, "VAE"},
     {"--taesd", NULL, "--tae", TEXT(taesd), TOLD_HERE, "TAESD"},
-    {"--audio-vae", NULL, NULL, TEXT(audio_vae), UNTOLD},
+    {"--audio-vae", NULL, NULL, TEXT(audio_vae), TOLD_HERE, "Audio VAE"},
     {"--tokenizer", NULL, NULL, TEXT(tokenizer), TOLD_HERE, "Tokenizer"},
     {"--lora", NULL, NULL, TEXT(lora), TOLD_HERE, "LoRA"},
     {"--lora-merge", NULL, NULL, FLAG(lora_merge), TOLD_HERE, "LoRA merged"},

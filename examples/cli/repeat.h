@@ -52,6 +52,7 @@ static char *parameters_text(const app *a, uint32_t i) {
                                         "--clip-vision",
                                         "--vae",
                                         "--taesd",
+                                        "--audio-vae",
                                         "--tokenizer",
                                         "--init-video",
                                         "--conditioning",
@@ -144,29 +145,38 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
     return false;
 }
 
+/* Whether a path is one that find_repeated_files found. */
+static bool was_repeated(const app *a, const char *path) {
+    size_t i;
+    for (i = 0; i < REPEATED_FILES; i++)
+        if (path == a->repeated_paths[i]) return true;
+    return false;
+}
+
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[] = {"--model",
-                                        "--diffusion-model",
-                                        "--clip-l",
-                                        "--clip-g",
-                                        "--t5",
-                                        "--vae",
-                                        "--taesd",
-                                        "--tokenizer",
-                                        "--mask",
-                                        "--init-img",
-                                        "--noise",
-                                        "--init-video",
-                                        "--conditioning",
-                                        "--control-image",
-                                        "--control-net",
-                                        "--high-noise-control-net",
-                                        "--high-noise-diffusion-model",
-                                        "--end-img",
-                                        "--uncond-diffusion-model",
-                                        "--control-video",
-                                        "--clip-vision"}; /* hashes below know their places */
+    static const char *const files[REPEATED_FILES] = {"--model",
+                                                      "--diffusion-model",
+                                                      "--clip-l",
+                                                      "--clip-g",
+                                                      "--t5",
+                                                      "--vae",
+                                                      "--taesd",
+                                                      "--tokenizer",
+                                                      "--mask",
+                                                      "--init-img",
+                                                      "--noise",
+                                                      "--init-video",
+                                                      "--conditioning",
+                                                      "--control-image",
+                                                      "--control-net",
+                                                      "--high-noise-control-net",
+                                                      "--high-noise-diffusion-model",
+                                                      "--end-img",
+                                                      "--uncond-diffusion-model",
+                                                      "--control-video",
+                                                      "--clip-vision",
+                                                      "--audio-vae"};
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;
@@ -176,7 +186,7 @@ static int find_repeated_files(app *a) {
     }
     if (find_bundled("emoji-q8_0.gguf", bundled)) model_name(bundled, name, sizeof name);
     if (a->o.model && a->o.model == from->model && strcmp(a->o.model, name) == 0) a->o.model = NULL;
-    for (i = 0; i < sizeof files / sizeof files[0]; i++) {
+    for (i = 0; i < REPEATED_FILES; i++) {
         const option_entry *entry = find_option(files[i]);
         const char **path = option_text(&a->o, entry);
         if (!*path || *path != *option_text(from, entry)) continue;
@@ -194,13 +204,13 @@ static int find_repeated_files(app *a) {
                             a->o.repeat_from, lost);
         a->o.references = found;
     }
-    if (a->o.init_image != a->repeated_paths[9]) a->o.init_hash = NULL;
-    if (a->o.end_image != a->repeated_paths[16]) a->o.end_hash = NULL;
-    if (a->o.mask != a->repeated_paths[8]) a->o.mask_hash = NULL;
-    if (a->o.control_image != a->repeated_paths[13]) a->o.control_hash = NULL;
-    if (a->o.noise != a->repeated_paths[10]) a->o.noise_hash = a->o.noise_picture = NULL;
-    if (a->o.init_video != a->repeated_paths[11] && a->o.control_video != a->repeated_paths[18]) a->o.video_hash = NULL;
-    if (a->o.conditioning != a->repeated_paths[12]) a->o.conditioning_hash = NULL;
+    if (!was_repeated(a, a->o.init_image)) a->o.init_hash = NULL;
+    if (!was_repeated(a, a->o.end_image)) a->o.end_hash = NULL;
+    if (!was_repeated(a, a->o.mask)) a->o.mask_hash = NULL;
+    if (!was_repeated(a, a->o.control_image)) a->o.control_hash = NULL;
+    if (!was_repeated(a, a->o.noise)) a->o.noise_hash = a->o.noise_picture = NULL;
+    if (!was_repeated(a, a->o.init_video) && !was_repeated(a, a->o.control_video)) a->o.video_hash = NULL;
+    if (!was_repeated(a, a->o.conditioning)) a->o.conditioning_hash = NULL;
     return EXIT_GOOD;
 }
 
