@@ -91,7 +91,7 @@ DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
                          "dit_job_desc: keep_state and state are for a job on one device, and a split has several");
     snapshot->bytes = (size_t)diti_snapshot_bytes(job->shares[0]);
     snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
-    if (!snapshot->states) return diti_fail_memory(err, asked);
+    if (!snapshot->states) return diti_fail_memory(err, "%s", asked);
     if (job->shares[0]->assignment.share) return DIT_OK; /* the first rank remembers for all */
     DITI_TRY(diti_buffer_create_pinned(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, asked,
                                        "leave it out", &snapshot->buffer, err));
