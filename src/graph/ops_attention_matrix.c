@@ -22,7 +22,7 @@ typedef struct diti_attention_matrix {
 static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 DIT_INTERNAL bool diti_attention_is_wide(const diti_device *device, uint32_t head_dim) {
-    return head_dim > device->portions->pair_channels;
+    return head_dim > device->portions->pair_alone;
 }
 
 /* Products of int8 have the same m and n, and go 16 bytes deep or more. */
@@ -34,11 +34,34 @@ static diti_coop_shape diti_attention_shape8(const diti_device *device) {
     return device->coop_attention_i8 && i8.m && i8.m == f16->m && i8.n == f16->n && i8.k % 16 == 0 ? i8 : none;
 }
 
+/* Whether a SIMD unit has the registers that threads of so many subgroups want. AMD's compute units have two, on which
+   the subgroups of a workgroup are spread. */
+static bool diti_attention_registers_fit(const diti_device *device, uint32_t subgroups) {
+    uint32_t wanted = device->portions->registers;
+    return device->is_cpu || !wanted || !device->limits.registers || subgroups / 2 * wanted <= device->limits.registers;
+}
+
+/* Whether subgroups have two matrices of queries, and how many share them: the fewest that have room for such heads; 0:
+   eight have not. */
+static void diti_attention_matrix_share(const diti_device *device, uint32_t head_dim, diti_attention_matrix *out) {
+    const diti_portions *portions = device->portions;
+    out->pairs = out->registers ? head_dim <= 96 && portions->queries >= 16 : head_dim <= portions->pair_heads;
+    out->share = 1;
+    if (out->registers || device->is_cpu) return;
+    if (out->pairs) {
+        if (head_dim > portions->pair_alone) out->share = head_dim <= 2 * portions->pair_two ? 2 : 4;
+        if (head_dim > portions->pair_channels * out->share && out->share == 4) out->share = 8;
+        if (diti_attention_registers_fit(device, out->share)) return;
+    }
+    out->pairs = false;
+    for (out->share = 1; out->share < 8 && head_dim > portions->channels * out->share;) out->share *= 2;
+    if (head_dim > portions->channels * out->share) out->share = 0;
+}
+
 static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head_dim, bool int8,
                                         diti_attention_matrix *out) {
     const diti_coop *coop = &device->coop;
     diti_coop_shape *s = &out->shape;
-    uint32_t channels;
     memset(out, 0, sizeof *out);
     if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > (int8 ? 256 : 512))
         return false;
@@ -50,13 +73,8 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
         s->n = s->k = diti_attention_larger(s->n, s->k); /* weights become a first operand as they are */
     out->shape8 = diti_attention_shape8(device);
     out->lanes = coop->subgroup;
-    out->share = 1;
-    out->pairs =
-        out->registers ? head_dim <= 96 && device->portions->queries >= 16 : head_dim <= device->portions->pair_heads;
-    channels = out->pairs ? device->portions->pair_channels : device->portions->channels;
-    if (!out->registers && !device->is_cpu)
-        while (out->share < 8 && head_dim > channels * out->share) out->share *= 2;
-    if (!device->is_cpu && !out->registers && head_dim > channels * out->share) return false;
+    diti_attention_matrix_share(device, head_dim, out);
+    if (!out->share) return false;
     out->direct = device->coop_layout & DITI_LAYOUT_DIRECT && out->lanes && !out->registers && !int8 && s->n == s->k &&
                   out->share == 1 &&
                   s->m * s->n % (2 * out->lanes) == 0; /* the elements of a thread are an even number */
@@ -101,14 +119,11 @@ static void diti_attention_matrix_rows(const diti_device *device, uint32_t queri
     bool wide = a->registers && a->padded > 128; /* such heads leave registers for half as many */
     uint32_t wanted = (queries > 512 && !wide) != (candidate == 1) ? 128 : 64, m = a->shape.m;
     uint32_t least = device->portions->queries;
-    uint32_t simds = 2; /* SIMDs of one of AMD's compute units, on which a workgroup's waves are spread */
     bool pairs = (a->pairs && queries > 512) != (candidate == 2);
     a->queries = device->is_cpu ? m : pairs ? 2 * diti_attention_larger(m, least) : diti_attention_larger(m, least);
     a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1) * a->share;
     while (a->subgroups > a->share && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
-    if (device->limits.registers && device->portions->registers && !device->is_cpu)
-        while (a->subgroups > a->share && a->subgroups / simds * device->portions->registers > device->limits.registers)
-            a->subgroups /= 2;
+    while (a->subgroups > a->share && !diti_attention_registers_fit(device, a->subgroups)) a->subgroups /= 2;
 }
 
 /* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.

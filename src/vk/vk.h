@@ -167,8 +167,10 @@ typedef struct diti_portions {
     uint32_t queries;   /* least of a subgroup in attention */
     uint32_t channels;  /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them;
                            0: attention_coop.comp is not used */
-    uint32_t pair_channels, pair_heads; /* channels of a subgroup with twice the queries, so that every matrix of keys
-                                           and values serves two products; of heads up to that width */
+    uint32_t pair_alone, pair_two, pair_channels; /* channels of a subgroup with twice the queries, so that every matrix
+                                                     of keys and values serves two products: where it has these queries
+                                                     alone, where two have them, where four or eight have them */
+    uint32_t pair_heads;                          /* heads up to which subgroups have twice the queries */
     uint32_t column_channels; /* as channels, where a thread has whole columns of matrices (attention_columns.comp); 0:
                                  such attention is not used */
     uint32_t column_sums, column_threads; /* channels and keys of a tile that such a thread has the sums of, and threads

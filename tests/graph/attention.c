@@ -1170,6 +1170,52 @@ static void test_shared_heads(void) { /* heads of autoencoders, and heads that t
         p.head_dim = 128;
         p.queries = sweep ? 530 : 21; /* beyond 512 a subgroup has twice as many queries, with the same sums */
         check(device, p, "attention_coop");
+        p.head_dim = 384; /* subgroups of four have 96 channels */
+        if (sweep) check(device, p, "attention_coop");
+    }
+    diti_device_close(device);
+    device = sweep ? open_rung("rung=coop,cpu=0,portions=2") : NULL; /* eight subgroups with 32 queries, then four */
+    if (device) {
+        problem p = {.head_dim = 512, .heads = 1, .batch = 1, .queries = 530, .keys = 45, .size = 1, .values = 1};
+        check(device, p, "attention_coop");
+        p.head_dim = 256;
+        check(device, p, "attention_coop");
+    }
+    diti_device_close(device);
+}
+
+/* How many subgroups share queries, and how many these are. */
+static void test_sharing(void) {
+    static const struct {
+        int portions;
+        uint32_t registers; /* that a device tells of; 0: nothing */
+        uint32_t head_dim, queries, of_subgroup, share;
+    } cases[] = {{2, 768, 80, 4096, 32, 1},  {2, 768, 128, 4096, 32, 2}, {2, 768, 144, 4096, 32, 4},
+                 {2, 768, 256, 4096, 32, 4}, {2, 768, 256, 512, 16, 4},  {2, 768, 384, 4096, 32, 8},
+                 {2, 768, 512, 4096, 32, 8}, {2, 512, 256, 4096, 32, 4}, {2, 512, 384, 4096, 16, 4},
+                 {2, 512, 512, 4096, 16, 4}, {2, 0, 512, 4096, 32, 8},   {3, 0, 96, 4096, 32, 1},
+                 {3, 0, 104, 4096, 32, 2},   {3, 0, 160, 4096, 32, 2},   {3, 0, 192, 4096, 32, 4},
+                 {3, 0, 384, 4096, 32, 4},   {3, 0, 392, 4096, 16, 4},   {3, 0, 512, 4096, 16, 4}};
+    diti_device *device = NULL;
+    int open = -1;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        diti_attention_tiles tiles;
+        char overrides[64];
+        if (cases[i].portions != open) {
+            diti_device_close(device);
+            snprintf(overrides, sizeof overrides, "rung=coop,cpu=0,layout=0,portions=%d", open = cases[i].portions);
+            device = open_rung(overrides);
+        }
+        if (!device) return;
+        device->limits.registers = cases[i].registers;
+        device->limits.shared_bytes = open == 3 ? 48 << 10 : 64 << 10;
+        device->limits.group_invocations = 1024;
+        memset(&tiles, 0, sizeof tiles);
+        CHECK(diti_attention_tiles_matrix(device, cases[i].head_dim, cases[i].queries, 4096, false, 0, &tiles));
+        CHECK_MESSAGE(tiles.constants[1] * tiles.constants[4] == cases[i].of_subgroup &&
+                          tiles.constants[8] == cases[i].share,
+                      "line %d, heads of %u, %u queries: %u of a subgroup, shared by %u", open, cases[i].head_dim,
+                      cases[i].queries, tiles.constants[1] * tiles.constants[4], tiles.constants[8]);
     }
     diti_device_close(device);
 }
@@ -1219,6 +1265,7 @@ static const struct {
              {"pairs", test_pairs, false},
              {"queries", test_shared_queries, false},
              {"heads", test_shared_heads, false},
+             {"sharing", test_sharing, false},
              {"halves", test_halves_alone, false},
              {"loop", test_loop, true},
              {"tiles", test_gpu_tiles, true}};
