@@ -33,24 +33,27 @@ typedef struct diti_portions_line {
 
    AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
    Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of matrices
-   of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 7 spills. Without matrices
-   and halves heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. On RDNA2 8 x
-   4 results of blocks of int8 take 98 cycles with 8 subgroups to a SIMD unit, 8 x 8 take 95 with 4; products of
-   halves 134. Products on matrices take 41.9 cycles for 1000 where the loop asks at its end whether it goes on, 46.2
-   where it asks at its beginning; on BMG 1459 and 1458, and on DG2 58 values spill. Attention of halves takes 16.2
-   instructions for 1000 products with 8 queries of a thread and heads of 128, 18.8 with 4. Polaris takes 305 cycles for
-   1000 products of floats with 8 x 8 results, 317 with 8 x 4.
+   of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0. Two subgroups with 80 channels each
+   and pairs spill 24 values, four with 64 none: heads of 192 take 63.6 cycles for 1000 products in place of 79.4, of
+   256 61.2 and 74.5, of 384, by eight subgroups, 71.6 and 88.2, of 160 76.4 and 72.6. Without matrices and halves
+   heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. On RDNA2 8 x 4 results
+   of blocks of int8 take 98 cycles with 8 subgroups to a SIMD unit, 8 x 8 take 95 with 4; products of halves 134.
+   Products on matrices take 41.9 cycles for 1000 where the loop asks at its end whether it goes on, 46.2 where it
+   asks at its beginning; on BMG 1459 and 1458, and on DG2 58 values spill. Attention of halves takes 16.2
+   instructions for 1000 products with 8 queries of a thread and heads of 128, 18.8 with 4. Polaris takes 305 cycles
+   for 1000 products of floats with 8 x 8 results, 317 with 8 x 4.
 
    NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
-   heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558; of 384 642, without 741 and 177
-   spills. Without matrices heads of 1024 spill 192 values with 16 groups of channels for a thread, none with 8, and
-   8 x 8 results of blocks of int8 take 529 cycles, 8 x 4 617, products of halves with 8 x 4 results 1309. Volta takes
-   1129 cycles for 1000 products of halves with 8 x 8 results, 1762 with 8 x 4. Pascal takes 1248 cycles for
-   1000 products of floats with 8 x 8 results, 1996 with 8 x 4. Volta takes 31.4 instructions for 1000 products of
-   attention with 8 queries of a thread and heads of 128, 38.3 with 4. An H200 multiplies halves at 297 TFLOP/s
-   with tiles of 256 x 128 and slices of 48 columns, at 272 with slices of 32, of which neighbouring threads load from
-   more rows at a time, and at 267 with tiles of 128 x 128. With a condition in the loop over slices it is 171, since
-   144 bytes of sums go through memory (BENCHMARKS.md).
+   heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558. One subgroup with 96 channels and
+   its own queries takes 180 cycles, two that share them 233; two with 96 channels each spill 4 values, four none,
+   and take 297 cycles in heads of 384, eight with 48 427. Without matrices heads of 1024 spill 192 values with 16
+   groups of channels for a thread, none with 8, and 8 x 8 results of blocks of int8 take 529 cycles, 8 x 4 617,
+   products of halves with 8 x 4 results 1309. Volta takes 1129 cycles for 1000 products of halves with 8 x 8
+   results, 1762 with 8 x 4. Pascal takes 1248 cycles for 1000 products of floats with 8 x 8 results, 1996 with 8 x
+   4. Volta takes 31.4 instructions for 1000 products of attention with 8 queries of a thread and heads of 128, 38.3
+   with 4. An H200 multiplies halves at 297 TFLOP/s with tiles of 256 x 128 and slices of 48 columns, at 272 with
+   slices of 32, of which neighbouring threads load from more rows at a time, and at 267 with tiles of 128 x 128.
+   With a condition in the loop over slices it is 171, since 144 bytes of sums go through memory (BENCHMARKS.md).
 
    AMD with matrices in subgroups of 32, of which a thread has twice the sums: parts of 64 x 64 put 16 KB of a
    subgroup into memory.
