@@ -19,6 +19,11 @@ static const diti_sampler_entry diti_samplers[] = {
     {"dpm2", " dpm2 kdpm2 kdpm2discretescheduler ", DITI_SOLVER_DPM2, 2, false},
     {"dpm2-a", " dpm2a dpm2ancestral kdpm2a kdpm2ancestral kdpm2ancestraldiscretescheduler ", DITI_SOLVER_DPM2, 2,
      true},
+    {"res-multistep", " resmultistep kresmultistep ", DITI_SOLVER_RES, 2, false},
+    {"res-multistep-a", " resmultistepa resmultistepancestral kresmultistepancestral ", DITI_SOLVER_RES, 2, true},
+    {"res-2s", " res2s kres2s ", DITI_SOLVER_RES_2S, 2, false},
+    {"er-sde", " ersde kersde ", DITI_SOLVER_ER_SDE, 3, true},
+    {"gradient-estimation", " gradientestimation eulerge kgradientestimation ", DITI_SOLVER_GRADIENT, 2, false},
     {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler kdpmpp2m ", DITI_SOLVER_DPM, 2, false},
     {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ kdpmpp2msde ", DITI_SOLVER_DPM, 2, true},
     {"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
@@ -71,6 +76,9 @@ static const diti_schedule_entry diti_schedules[] = {
     {"exponential", " exponential ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_EXPONENTIAL},
     {"lu", " lu lulambdas ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_LU},
     {"beta", " beta ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_BETA},
+    {"kl-optimal", " kloptimal ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_KL_OPTIMAL},
+    {"bong-tangent", " bongtangent ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_TANGENT},
+    {"linear-quadratic", " linearquadratic ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_QUADRATIC},
 };
 
 DIT_API const char *dit_sampler_name(uint32_t index) {
@@ -182,17 +190,20 @@ static const char *diti_nearest_name(const char *name, const char *(*names)(uint
 
 /* Names that other programs know and this version does not, as aliases are written, and what is nearest in method. */
 static const char *const diti_missing_samplers[][2] = {
-    {" dpm++2mv2 dpmpp2mv2 lms klms lmsdiscretescheduler resmultistep ", "dpm++2m"},
+    {" dpm++2mv2 dpmpp2mv2 lms klms lmsdiscretescheduler dpmpp2mcfgpp ", "dpm++2m"},
+    {" sasolver sasolverpece ", "unipc"},
+    {" expheun2x0 resmultistepcfgpp ", "res-multistep"},
+    {" seeds2 seeds3 expheun2x0sde resmultistepancestralcfgpp ", "res-multistep-a"},
     {" dpmfast dpmadaptive ", "dpm++3m"},
     {" dpm++2sa dpmpp2sa dpmpp2sancestral dpm++sde dpmppsde ", "dpm2-a"},
-    {" res2s flowmatchheundiscretescheduler ", "heun"},
+    {" heunpp2 flowmatchheundiscretescheduler ", "heun"},
     {" ipndmv ipndmscheduler ", "ipndm"},
     {" tcd tcdscheduler ", "lcm"},
-    {" eulercfgpp eulercfg++ restart ", "euler"},
+    {" eulercfgpp eulercfg++ restart gradientestimationcfgpp ", "euler"},
     {" eulerancestralcfgpp eulerancestralcfg++ ", "euler-a"},
 };
 static const char *const diti_missing_schedules[][2] = {
-    {" ays alignyoursteps gits kloptimal ", "karras"},
+    {" ays alignyoursteps gits ", "karras"},
     {" polyexponential ", "exponential"},
     {" turbo smoothstep ", "trailing"},
 };
@@ -208,7 +219,7 @@ static const char *diti_find_missing(const char *const (*list)[2], size_t count,
 static dit_result diti_unknown_name(bool sampler, const char *name, dit_error *err) {
     const char *(*names)(uint32_t) = sampler ? dit_sampler_name : dit_schedule_name;
     const char *what = sampler ? "sampler" : "schedule", *nearest;
-    char plain[64], list[200];
+    char plain[64], list[320];
     diti_plain_name(name, plain, sizeof plain);
     diti_name_list(names, list, sizeof list);
     nearest = sampler ? diti_find_missing(diti_missing_samplers, DITI_COUNT(diti_missing_samplers), plain)
@@ -514,7 +525,7 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
     if (!*chosen) *chosen = diti_sampler_find_both(plain, schedule);
     if (!*chosen && request->sampler) return diti_unknown_name(true, wanted, err);
     if (!*chosen) {
-        char list[200];
+        char list[320];
         diti_name_list(dit_sampler_name, list, sizeof list);
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "scheduler_config.json: _class_name: \"%.60s\" is not supported; choose a sampler: %s", wanted,
@@ -561,7 +572,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
     if (schedule->spaces && out->flow && schedule->spacing != DITI_SPACING_TRAILING)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
-            "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use trailing, karras, exponential or beta",
+            "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use trailing, karras, exponential, beta, kl-optimal, bong-tangent or linear-quadratic",
             schedule->name);
     out->uniform = out->uniform || (schedule->spaces && out->flow);
     if (out->solver == DITI_SOLVER_LCM && schedule->spaces && !out->flow)
@@ -622,7 +633,14 @@ DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling) {
 
 DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
     return sampling->solver == DITI_SOLVER_EULER || sampling->solver == DITI_SOLVER_HEUN ||
-           sampling->solver == DITI_SOLVER_DPM2 || sampling->solver == DITI_SOLVER_IPNDM;
+           sampling->solver == DITI_SOLVER_DPM2 || sampling->solver == DITI_SOLVER_IPNDM ||
+           sampling->solver == DITI_SOLVER_RES || sampling->solver == DITI_SOLVER_RES_2S ||
+           sampling->solver == DITI_SOLVER_ER_SDE || sampling->solver == DITI_SOLVER_GRADIENT;
+}
+
+DIT_INTERNAL bool diti_sampling_double(const diti_sampling *sampling) {
+    return sampling->solver == DITI_SOLVER_HEUN || sampling->solver == DITI_SOLVER_DPM2 ||
+           sampling->solver == DITI_SOLVER_RES_2S;
 }
 
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
@@ -669,10 +687,13 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
         if (own_class) diti_config_check_euler(settings);
         break;
     case DITI_SOLVER_DPM2: out->whole_karras = own_class; break;
+    case DITI_SOLVER_RES:
+    case DITI_SOLVER_RES_2S:
+    case DITI_SOLVER_ER_SDE:
+    case DITI_SOLVER_GRADIENT:
     case DITI_SOLVER_IPNDM: break;
     }
-    /* Steps of two evaluations end where noise is gone. */
-    if (out->solver == DITI_SOLVER_HEUN || out->solver == DITI_SOLVER_DPM2) out->final_sigma_zero = true;
+    if (diti_sampling_double(out)) out->final_sigma_zero = true; /* they end where noise is gone */
     if (out->flow) diti_config_read_flow(settings, request, own, out);
     if (!out->flow || out->karras_of_betas) diti_config_read_betas(settings, own, out);
 }
@@ -686,13 +707,13 @@ static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
     return taken > 0 ? (uint32_t)(request->steps - taken) : request->steps - 1;
 }
 
-/* Evaluations of the model, and the first of them: Heun and DPM2 need two for each step but the last, PNDM one more for
-   its second step or 12 for its first three. */
+/* Evaluations of the model, and the first of them: Heun, DPM2 and RES 2S need two for each step but the last, PNDM one
+   more for its second step or 12 for its first three. */
 static void diti_sampling_count(diti_sampling *out) {
     uint32_t left = out->steps - out->begin;
     out->calls = out->steps;
     out->first = out->begin;
-    if (out->solver == DITI_SOLVER_HEUN || out->solver == DITI_SOLVER_DPM2) {
+    if (diti_sampling_double(out)) {
         out->calls = 2 * out->steps - 1;
         out->first = 2 * out->begin;
     }

@@ -27,7 +27,8 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
    the schedule is learned; h1, h2 and h3 = the x0 that were pushed last, h3 there when the schedule has it; y = a
    second latent, there when the schedule has it: where a step of several evaluations began, or what a corrector (UniPC)
    makes of the next latent before it has seen the model there. Where a solver remembers predicted noise (UniPC on
-   request, DEIS, iPNDM, PNDM), x0 stands for that, and a picture of the state is shown_x * x + shown_x0 * x0. */
+   request, DEIS, iPNDM, PNDM, gradient estimation), x0 stands for that, and a picture of the state is shown_x * x +
+   shown_x0 * x0. */
 typedef struct diti_step {
     float timestep;         /* time that the transformer is told */
     float sigma;            /* for reports: noise / signal, or the flow's time in 0..1 */
@@ -99,6 +100,10 @@ typedef enum diti_solver_kind {
     DITI_SOLVER_EULER,
     DITI_SOLVER_HEUN,
     DITI_SOLVER_DPM2, /* diffusers' KDPM2 */
+    DITI_SOLVER_RES,  /* RES, an exponential integrator, over two steps */
+    DITI_SOLVER_RES_2S,
+    DITI_SOLVER_ER_SDE,
+    DITI_SOLVER_GRADIENT,
     DITI_SOLVER_SINGLESTEP,
     DITI_SOLVER_DPM,
     DITI_SOLVER_DEIS,
@@ -130,7 +135,10 @@ typedef enum diti_sigma_shape {
     DITI_SIGMAS_KARRAS,
     DITI_SIGMAS_EXPONENTIAL,
     DITI_SIGMAS_LU,
-    DITI_SIGMAS_BETA
+    DITI_SIGMAS_BETA,
+    DITI_SIGMAS_KL_OPTIMAL,
+    DITI_SIGMAS_TANGENT,
+    DITI_SIGMAS_QUADRATIC
 } diti_sigma_shape;
 typedef enum diti_variance { DITI_VARIANCE_SMALL, DITI_VARIANCE_LARGE, DITI_VARIANCE_LEARNED } diti_variance;
 typedef struct diti_sampling {
@@ -204,4 +212,6 @@ DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, double *
 DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
 /* and so do Euler and those that came with it in k-diffusion. */
 DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling);
+/* Steps take two evaluations of the model, but for the last one. */
+DIT_INTERNAL bool diti_sampling_double(const diti_sampling *sampling);
 #endif

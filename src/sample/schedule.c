@@ -188,10 +188,44 @@ static double diti_beta_quantile(double a, double p) {
     return p > 0.5 ? 1 - low : low;
 }
 
+/* Part i of n of RES4LYF's bong_tangent, falling from 1: two arcs of a tangent's inverse that meet at one half, over n
+   steps and two more, behind which 0 follows. */
+static double diti_tangent_part(uint32_t i, uint32_t n) {
+    int steps = (int)n + 2, pivot = (int)(steps * 0.6), length = pivot;
+    double slope = 0.2 / (steps / 40.0), first, last, at, from = 1, to = 0.5;
+    int place = (int)i;
+    if (place >= pivot - 1) { /* the second arc, which begins where the first one ends */
+        place -= pivot - 1;
+        length = steps - pivot;
+        from = 0.5;
+        to = 0;
+        pivot = 0;
+    }
+    if (n < 2) return 1;
+    first = atan(slope * pivot);
+    last = atan(slope * (pivot - (length - 1)));
+    at = atan(slope * (pivot - place));
+    return (at - last) / (first - last) * (from - to) + to;
+}
+
+/* Half of n steps bring the time 0.025 in equal parts; the others go on as fast, and reach 1 by a parabola. */
+static double diti_quadratic_sigma(uint32_t i, uint32_t n) {
+    const double end = 0.025;
+    double half = n / 2, rest = n - half, over = half - end * n, a, b;
+    if (n < 2) return 1;
+    if (i < n / 2) return 1 - i * end / half;
+    a = over / (half * rest * rest);
+    b = end / half - 2 * over / (rest * rest);
+    return 1 - (a * i * i + b * i + a * half * half);
+}
+
 static double diti_shaped_sigma(diti_sigma_shape shape, double highest, double lowest, uint32_t i, uint32_t n) {
     double a = pow(highest, 1 / 7.0), b = pow(lowest, 1 / 7.0);
     if (shape == DITI_SIGMAS_BETA)
         return lowest + diti_beta_quantile(0.6, 1 - diti_linspace(0, 1, i, n)) * (highest - lowest);
+    if (shape == DITI_SIGMAS_KL_OPTIMAL) return tan(diti_linspace(atan(highest), atan(lowest), i, n));
+    if (shape == DITI_SIGMAS_TANGENT) return highest * diti_tangent_part(i, n);
+    if (shape == DITI_SIGMAS_QUADRATIC) return highest * diti_quadratic_sigma(i, n);
     if (shape == DITI_SIGMAS_KARRAS) return pow(a + diti_linspace(0, 1, i, n) * (b - a), 7);
     return exp(diti_linspace(log(highest), log(lowest), i, n));
 }
@@ -378,14 +412,14 @@ static void diti_intervals_reshape(const diti_sampling *sampling, const double *
 }
 
 /* Steps of two evaluations: the second one is where the step ends (Heun), or where its middle is on a logarithmic scale
-   (DPM2), the ancestral step's being one to less noise. */
+   (DPM2, RES 2S), the ancestral step's being one to less noise. */
 static void diti_intervals_double(const diti_sampling *sampling, const double *alphas, diti_interval *out) {
     uint32_t i;
     for (i = sampling->steps - 1; i > 0; i--) {
         diti_interval end = out[i], middle = end;
         double from = out[i - 1].from.sigma, to = end.from.sigma;
-        if (sampling->solver == DITI_SOLVER_DPM2 && !sampling->stochastic) to = sqrt(from * to);
-        if (sampling->solver == DITI_SOLVER_DPM2) {
+        if (!sampling->stochastic) to = sqrt(from * to);
+        if (sampling->solver != DITI_SOLVER_HEUN) {
             middle.from = sampling->flow ? diti_level_from_flow(to) : diti_level_from_sigma(to);
             middle.timestep =
                 sampling->flow ? to * sampling->train_steps : diti_sigma_timestep(alphas, sampling->train_steps, to);
@@ -460,17 +494,6 @@ static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_in
 /* --- flows (docs/models.md 7.4, 7.7) --- */
 static double diti_shift(double sigma, double shift) { return shift * sigma / (1 + (shift - 1) * sigma); }
 
-/* Half of n steps bring the time 0.025 in equal parts; the others go on as fast, and reach 1 by a parabola. */
-static double diti_quadratic_sigma(uint32_t i, uint32_t n) {
-    const double end = 0.025;
-    double half = n / 2, rest = n - half, over = half - end * n, a, b;
-    if (n < 2) return 1;
-    if (i < n / 2) return 1 - i * end / half;
-    a = over / (half * rest * rest);
-    b = end / half - 2 * over / (rest * rest);
-    return 1 - (a * i * i + b * i + a * half * half);
-}
-
 static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
     uint32_t n = sampling->steps;
     double training = 1.0 / sampling->train_steps,
@@ -518,6 +541,8 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     for (i = 0; i < n; i++) {
         double sigma = sampling->shape == DITI_SIGMAS_OWN ? out[i].from.sigma
                                                           : diti_shaped_sigma(sampling->shape, first, last, i, n);
+        if (sampling->solver == DITI_SOLVER_ER_SDE && sigma >= 1) /* it divides by the signal, as in ComfyUI */
+            sigma = diti_shift(1 - 1e-4, sampling->shift);
         out[i].from = diti_level_from_flow(sigma);
         out[i].timestep = sigma * sampling->train_steps;
         if (diti_sampling_multistep(sampling)) out[i].timestep = floor(out[i].timestep);

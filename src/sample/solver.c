@@ -56,22 +56,25 @@ typedef struct diti_update { /* diti_step in double */
 } diti_update;
 
 /* --- Euler, plain and ancestral (docs/models.md 7.3, 7.7) --- */
-/* Down to less noise than the step's end has, then up again with fresh noise. With betas x is kept divided by alpha. */
-static diti_update diti_ancestral_update(const diti_interval *interval) {
-    diti_update update = DITI_ZERO;
-    double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
-    update.noise = sqrt(fmax(to * to - down * down, 0));
-    update.x_x = down / from;
-    update.d[0] = 1 - update.x_x;
-    return update;
+/* Ancestral steps go down to less noise than their end has, then up again with fresh noise. With betas x is kept
+   divided by alpha. In flows less noise leaves more signal than the end has, so that all is scaled to the end's signal.
+   scale: that factor, else 1. Other steps go down to their end. */
+static double diti_ancestral_down(const diti_sampling *sampling, diti_noise_level from, diti_noise_level to,
+                                  double *scale) {
+    double down = sampling->stochastic ? to.sigma * to.sigma / from.sigma : to.sigma;
+    *scale = sampling->stochastic && sampling->flow ? to.alpha / (1 - down) : 1;
+    return down;
 }
 
-/* In flows less noise leaves more signal than the step's end has, so all is scaled to the end's signal. */
-static diti_update diti_ancestral_flow_update(const diti_interval *interval) {
+static double diti_ancestral_noise(double to, double down, double scale) {
+    return sqrt(fmax(to * to - down * down * scale * scale, 0));
+}
+
+static diti_update diti_ancestral_update(const diti_sampling *sampling, const diti_interval *interval) {
     diti_update update = DITI_ZERO;
-    double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
-    double scale = interval->to.alpha / (1 - down);
-    update.noise = sqrt(fmax(to * to - down * down * scale * scale, 0));
+    double from = interval->from.sigma, scale;
+    double down = diti_ancestral_down(sampling, interval->from, interval->to, &scale);
+    update.noise = diti_ancestral_noise(interval->to.sigma, down, scale);
     update.x_x = scale * down / from;
     update.d[0] = scale * (1 - down / from);
     return update;
@@ -80,8 +83,7 @@ static diti_update diti_ancestral_flow_update(const diti_interval *interval) {
 static diti_update diti_euler_update(const diti_sampling *sampling, const diti_interval *interval) {
     diti_update update = DITI_ZERO;
     double ratio = interval->to.sigma / interval->from.sigma;
-    if (sampling->stochastic)
-        return sampling->flow ? diti_ancestral_flow_update(interval) : diti_ancestral_update(interval);
+    if (sampling->stochastic) return diti_ancestral_update(sampling, interval);
     if (sampling->flow) {
         update.x_x = 1;
         update.x_m = interval->to.sigma - interval->from.sigma;
@@ -115,7 +117,7 @@ static diti_update diti_heun_update(const diti_interval *intervals, uint32_t i) 
 
 static diti_update diti_dpm2_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     diti_update update = DITI_ZERO;
-    double sigma = intervals[i].from.sigma, to = intervals[i].to.sigma, part, from, down, scale = 1;
+    double sigma = intervals[i].from.sigma, to = intervals[i].to.sigma, part, down, scale;
     if (i % 2 == 0) {
         part = (to - sigma) / sigma;
         update.x_x = 1 + part;
@@ -123,14 +125,96 @@ static diti_update diti_dpm2_update(const diti_sampling *sampling, const diti_in
         update.y_x = 1;
         return update;
     }
-    from = intervals[i - 1].from.sigma;
-    down = sampling->stochastic ? to * to / from : to;
-    if (sampling->stochastic && sampling->flow) scale = intervals[i].to.alpha / (1 - down);
-    part = scale * (down - from) / sigma;
+    down = diti_ancestral_down(sampling, intervals[i - 1].from, intervals[i].to, &scale);
+    part = scale * (down - intervals[i - 1].from.sigma) / sigma;
     update.x_y = scale;
     update.x_x = part;
     update.d[0] = -part;
-    update.noise = sqrt(fmax(to * to - down * down * scale * scale, 0));
+    update.noise = diti_ancestral_noise(to, down, scale);
+    return update;
+}
+
+/* --- RES (docs/models.md 7.17): an exponential integrator of x0 over the logarithm of sigma --- */
+/* h phi2(-h) for h = ln(1 / ratio): the weight of a slope of x0. */
+static double diti_res_slope(double ratio) { return ratio < 1 ? 1 + (1 - ratio) / log(ratio) : 0; }
+
+static diti_update diti_res_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = diti_ancestral_update(sampling, &intervals[i]);
+    double scale, down = diti_ancestral_down(sampling, intervals[i].from, intervals[i].to, &scale);
+    double ratio = down / intervals[i].from.sigma, unused, before, place;
+    if (i == sampling->begin || down == 0) return update;
+    before = diti_ancestral_down(sampling, intervals[i - 1].from, intervals[i].from, &unused);
+    place = log(before / intervals[i - 1].from.sigma) / -log(ratio); /* below 0: where the last x0 stands */
+    update.d[1] = scale * diti_res_slope(ratio) / place;
+    update.d[0] -= update.d[1];
+    return update;
+}
+
+/* Its steps of two evaluations; y is the whole step but for what the second one says, which is in the middle. */
+static diti_update diti_res_2s_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    double ratio = intervals[i].to.sigma / intervals[i].from.sigma;
+    if (i % 2 == 0) {
+        update.x_x = ratio;
+        update.d[0] = 1 - ratio;
+        if (i + 1 == sampling->calls) return update;
+        ratio = intervals[i + 1].to.sigma / intervals[i].from.sigma;
+        update.y_x = ratio;
+        update.e[0] = 1 - ratio - 2 * diti_res_slope(ratio);
+        return update;
+    }
+    update.x_y = 1;
+    update.d[0] = 2 * diti_res_slope(intervals[i].to.sigma / intervals[i - 1].from.sigma);
+    return update;
+}
+
+/* --- ER-SDE (docs/models.md 7.17), of the third order; x is kept divided by alpha with betas --- */
+static double diti_er_scale(double lambda) { return lambda * (exp(pow(lambda, 0.3)) + 10); }
+
+static double diti_er_lambda(const diti_sampling *sampling, diti_noise_level level) {
+    return sampling->flow ? level.sigma / level.alpha : level.sigma;
+}
+
+/* Sums over 200 places from lambda on, up to lambda_from: of 1 / scale (power 0), of (place - lambda_from) / scale. */
+static double diti_er_integral(double lambda_from, double lambda, int power) {
+    double sum = 0, part = (lambda_from - lambda) / 200;
+    int i;
+    for (i = 0; i < 200; i++) {
+        double place = lambda + i * part;
+        sum += (power ? place - lambda_from : 1) / diti_er_scale(place);
+    }
+    return sum * part;
+}
+
+static diti_update diti_er_sde_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    const diti_interval *now = &intervals[i];
+    double from = diti_er_lambda(sampling, now->from), to = diti_er_lambda(sampling, now->to), length = to - from;
+    double alpha_from = sampling->flow ? now->from.alpha : 1, alpha_to = sampling->flow ? now->to.alpha : 1;
+    double ratio = diti_er_scale(to) / diti_er_scale(from), slope, curve, before, first, second;
+    uint32_t known = i - sampling->begin;
+    if (now->to.sigma == 0) {
+        update.d[0] = 1;
+        return update;
+    }
+    update.x_x = alpha_to / alpha_from * ratio;
+    update.d[0] = alpha_to * (1 - ratio);
+    update.noise = alpha_to * sqrt(fmax(to * to - from * from * ratio * ratio, 0));
+    if (known == 0) return update;
+    before = diti_er_lambda(sampling, intervals[i - 1].from);
+    slope = alpha_to * (length + diti_er_integral(from, to, 0) * diti_er_scale(to));
+    first = 1 / (from - before); /* the slope of x0 is (x0 - h1) * first */
+    if (known > 1) {
+        double earliest = diti_er_lambda(sampling, intervals[i - 2].from);
+        curve = alpha_to * (length * length / 2 + diti_er_integral(from, to, 1) * diti_er_scale(to));
+        curve /= (from - earliest) / 2;
+        second = 1 / (before - earliest);
+        slope += curve; /* times the slope now, less the slope before */
+        update.d[1] -= curve * second;
+        update.d[2] += curve * second;
+    }
+    update.d[0] += slope * first;
+    update.d[1] -= slope * first;
     return update;
 }
 
@@ -140,7 +224,17 @@ static const double diti_adams[4][4] = {{1, 0, 0, 0},
                                         {23 / 12.0, -16 / 12.0, 5 / 12.0, 0},
                                         {55 / 24.0, -59 / 24.0, 37 / 24.0, -9 / 24.0}};
 
-/* --- iPNDM (docs/models.md 7.12): x0 stands for the slope (x - x0) / sigma --- */
+/* --- iPNDM (docs/models.md 7.12) and gradient estimation (7.17): x0 stands for the slope (x - x0) / sigma --- */
+static diti_update diti_gradient_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    double length = intervals[i].to.sigma - intervals[i].from.sigma;
+    bool estimates = i > sampling->begin && intervals[i].to.sigma > 0;
+    update.x_x = 1;
+    update.d[0] = estimates ? 2 * length : length;
+    update.d[1] = estimates ? -length : 0;
+    return update;
+}
+
 static diti_update diti_ipndm_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     diti_update update = DITI_ZERO;
     double length = intervals[i].to.sigma - intervals[i].from.sigma;
@@ -490,6 +584,10 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
     case DITI_SOLVER_EULER: return diti_euler_update(sampling, &intervals[i]);
     case DITI_SOLVER_HEUN: return diti_heun_update(intervals, i);
     case DITI_SOLVER_DPM2: return diti_dpm2_update(sampling, intervals, i);
+    case DITI_SOLVER_RES: return diti_res_update(sampling, intervals, i);
+    case DITI_SOLVER_RES_2S: return diti_res_2s_update(sampling, intervals, i);
+    case DITI_SOLVER_ER_SDE: return diti_er_sde_update(sampling, intervals, i);
+    case DITI_SOLVER_GRADIENT: return diti_gradient_update(sampling, intervals, i);
     case DITI_SOLVER_SINGLESTEP: return diti_singlestep_update(sampling, intervals, i);
     case DITI_SOLVER_DEIS: return diti_deis_update(sampling, intervals, i);
     case DITI_SOLVER_IPNDM: return diti_ipndm_update(sampling, intervals, i);
@@ -519,7 +617,8 @@ static void diti_schedule_mix(const diti_sampling *sampling, diti_noise_level le
 /* The mixture that stands in x0's place; x0 is given as a mixture of the latent and the model's output. */
 static diti_mixture diti_solver_remembers(const diti_sampling *sampling, diti_noise_level level, diti_mixture x0) {
     if (sampling->solver == DITI_SOLVER_PNDM && sampling->remembers_output) return diti_mixture_of(0, 1);
-    if (sampling->solver == DITI_SOLVER_IPNDM) return diti_mixture_of((1 - x0.x) / level.sigma, -x0.m / level.sigma);
+    if (sampling->solver == DITI_SOLVER_IPNDM || sampling->solver == DITI_SOLVER_GRADIENT)
+        return diti_mixture_of((1 - x0.x) / level.sigma, -x0.m / level.sigma);
     if (sampling->solver == DITI_SOLVER_PNDM || sampling->solver == DITI_SOLVER_DEIS || sampling->predicts_noise)
         return diti_predicted_epsilon(sampling->prediction, level);
     return x0;

@@ -132,10 +132,12 @@ static double perfect_end(const perfect *model, const diti_schedule *schedule, d
 
 static bool is_stochastic(const char *sampler) {
     return strstr(sampler, "sde") || diti_equal(sampler, "euler-a") || diti_equal(sampler, "ddpm") ||
-           diti_equal(sampler, "lcm") || diti_equal(sampler, "dpm2-a");
+           diti_equal(sampler, "lcm") || diti_equal(sampler, "dpm2-a") || diti_equal(sampler, "res-multistep-a");
 }
 
-static bool is_double(const char *sampler) { return diti_equal(sampler, "heun") || diti_starts_with(sampler, "dpm2"); }
+static bool is_double(const char *sampler) {
+    return diti_equal(sampler, "heun") || diti_starts_with(sampler, "dpm2") || diti_equal(sampler, "res-2s");
+}
 
 /* Evaluations of the model in so many steps. */
 static uint32_t calls_of(const char *sampler, uint32_t steps) {
@@ -219,10 +221,110 @@ static void test_every_schedule(const diti_env *env) {
             }
         }
     }
-    /* betas: four dpm++ with all but respaced, two euler, heun, two dpm2, dpm++2s, deis, ipndm and unipc without lu,
-       pndm with three spacings, ddim and ddpm with respaced, too, lcm with none; flow: three shapes for dpm++, the nine
-       and unipc, linspace and trailing for all but pndm */
-    CHECK_MESSAGE(made == 4 * 7 + 9 * 6 + 3 + 2 * 4 + 13 * 3 + 2 * 16, "%d", made);
+    /* betas: four dpm++ with all but respaced, two euler, heun, two dpm2, two res-multistep, res-2s, er-sde,
+       gradient-estimation, dpm++2s, deis, ipndm and unipc without lu, pndm with three spacings, ddim and ddpm with
+       respaced, too, lcm with none; flow: six shapes for dpm++, the fourteen and unipc, linspace and trailing for all
+       but pndm */
+    CHECK_MESSAGE(made == 4 * 10 + 14 * 9 + 3 + 2 * 4 + 18 * 6 + 2 * 21, "%d", made);
+}
+
+/* --- trajectories that ComfyUI's own functions made (tests/reference/k_samplers.py) --- */
+static double toy_denoise(double x, double sigma) { return tanh(0.7 * x) + 0.3 * cos(x + sigma); }
+
+static void test_recorded(const diti_env *env) {
+    static const struct {
+        const char *sampler;
+        bool flow;
+        double x[6]; /* behind each of six steps */
+    } cases[] = {
+        {"res-multistep", false, {18.5232565, 5.64383396, 2.65555836, 1.45827879, -0.497246361, -0.069577169}},
+        {"res-multistep", true, {0.682222693, 0.661418849, 0.636532581, 0.60820927, 0.58557359, 0.560304056}},
+        {"res-multistep-a", false, {24.8638846, 8.37668885, 1.78897766, 0.106619651, -0.970687141, -0.419294474}},
+        {"res-2s", false, {18.8264174, 4.9855647, 2.49973842, 1.2130392, 0.69662837, 0.680507544}},
+        {"er-sde", false, {25.7446088, 9.2800429, 3.25614746, 1.70013569, 0.296264847, 0.490502329}},
+        {"er-sde", true, {0.814852364, 1.10970996, 0.997072186, 0.701394534, 0.500113061, 0.528718753}},
+        {"gradient-estimation", false, {18.5232565, 5.86127059, 2.47021478, 1.39980057, 0.371127103, 0.532571786}},
+        {"gradient-estimation", true, {0.682222693, 0.661774543, 0.637270621, 0.609095324, 0.582756631, 0.559320236}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const char *config = cases[c].flow ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3}"
+                                           : "{\"_class_name\":\"EulerDiscreteScheduler\"}";
+        diti_schedule_request request = request_of(6, cases[c].sampler, NULL);
+        diti_schedule schedule = DITI_ZERO;
+        double x, y = 0, h[4] = {0, 0, 0, 0};
+        uint32_t done = 0, drawn = 0;
+        dit_error err;
+        request.uniform = true;
+        if (!CHECK_MESSAGE(make(env, config, &request, &schedule, &err) == DIT_OK, "%s", err.message)) continue;
+        x = 0.7 * (cases[c].flow ? 1 : (double)schedule.initial);
+        for (uint32_t i = 0; i < schedule.count; i++) {
+            const diti_step *s = &schedule.steps[i];
+            double sigma = (double)s->sigma, m = (x - toy_denoise(x, sigma)) / sigma, last = x;
+            double noise = s->noise != 0 ? sin(++drawn) : 0;
+            h[0] = (double)s->x0_x * x + (double)s->x0_m * m;
+            x = (double)s->x_x * x + (double)s->x_m * m + (double)s->x_y * y + (double)s->d0 * h[0] +
+                (double)s->d1 * h[1] + (double)s->d2 * h[2] + (double)s->noise * noise;
+            y = (double)s->y_x * last + (double)s->y_y * y + (double)s->e0 * h[0];
+            h[2] = h[1], h[1] = h[0];
+            if (schedule.count > 6 && i % 2 == 0 && i + 1 < schedule.count) continue; /* half of a step */
+            CHECK_MESSAGE(fabs(x - cases[c].x[done]) < 2e-5 * fmax(1, fabs(x)), "%s%s, step %u: %.9g, not %.9g",
+                          cases[c].sampler, cases[c].flow ? ", flow" : "", done + 1, x, cases[c].x[done]);
+            done++;
+        }
+        CHECK(done == 6);
+        diti_schedule_free(env, &schedule);
+    }
+}
+
+/* Schedules of ComfyUI and RES4LYF, from the same script: flows whose sigmas lie between 1 and a quarter. */
+static void test_shapes(const diti_env *env) {
+    static const struct {
+        const char *schedule;
+        uint32_t steps;
+        double sigmas[12];
+    } cases[] = {
+        {"kl-optimal", 2, {1, 0.25}},
+        {"bong-tangent", 2, {1, 0.5}},
+        {"linear-quadratic", 2, {1, 0.975}},
+        {"kl-optimal", 3, {1, 0.5661904, 0.25}},
+        {"bong-tangent", 3, {1, 0.8619927, 0.5}},
+        {"linear-quadratic", 3, {1, 0.975, 0.71875}},
+        {"kl-optimal", 7, {1, 0.8343335, 0.6918842, 0.5661904, 0.4527259, 0.3481756, 0.25}},
+        {"bong-tangent", 7, {1, 0.9575709, 0.8896536, 0.7663323, 0.5, 0.2002364, 0.06337275}},
+        {"linear-quadratic", 7, {1, 0.9916667, 0.9833333, 0.975, 0.9078125, 0.7229167, 0.4203125}},
+        {"kl-optimal",
+         12,
+         {1, 0.9062713, 0.8205394, 0.7414569, 0.6679376, 0.5990938, 0.5341898, 0.472608, 0.4138232, 0.3573828,
+          0.3028918, 0.25}},
+        {"bong-tangent",
+         12,
+         {1, 0.9822903, 0.9590834, 0.9274673, 0.8821867, 0.8130339, 0.6989855, 0.5, 0.2896698, 0.1548288, 0.07754489,
+          0.03068402}},
+        {"linear-quadratic",
+         12,
+         {1, 0.9958333, 0.9916667, 0.9875, 0.9833333, 0.9791667, 0.975, 0.9444444, 0.8611111, 0.725, 0.5361111,
+          0.2944444}},
+        {"kl-optimal", 1, {1}},
+        {"bong-tangent", 1, {1}},
+        {"linear-quadratic", 1, {1}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        diti_schedule_request request = request_of(cases[c].steps, "euler", cases[c].schedule);
+        diti_schedule schedule = DITI_ZERO;
+        float own[12];
+        dit_error err;
+        for (uint32_t i = 0; i < cases[c].steps; i++) own[i] = 1 - 0.75f * (float)i / (float)(cases[c].steps - 1 + !i);
+        request.sigmas = own;
+        request.sigma_count = cases[c].steps;
+        if (!CHECK_MESSAGE(
+                make(env, "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\"}", &request, &schedule, &err) == DIT_OK,
+                "%s", err.message))
+            continue;
+        for (uint32_t i = 0; i < cases[c].steps; i++)
+            CHECK_MESSAGE(fabs((double)schedule.steps[i].sigma - cases[c].sigmas[i]) < 1e-6, "%s, %u steps, %u: %.9g",
+                          cases[c].schedule, cases[c].steps, i, (double)schedule.steps[i].sigma);
+        diti_schedule_free(env, &schedule);
+    }
 }
 
 /* --- another sampler than the config's --- */
@@ -340,8 +442,8 @@ static void test_find_names(void) {
                                           {"DPM++ 2M Karras", "dpm++2m", "karras"},
                                           {"dpmpp_3m_sde_exponential", "dpm++3m-sde", "exponential"},
                                           {"ddim_trailing", "ddim", "trailing"}};
-    static const char *const missing[][2] = {{"res_2s", "heun"}, {"DPM++ SDE", "dpm2-a"}, {"iPNDM_v", "ipndm"},
-                                             {"tcd", "lcm"},     {"eular", "euler"},      {"LMS", "dpm++2m"}};
+    static const char *const missing[][2] = {{"TCD", "lcm"}, {"DPM++ SDE", "dpm2-a"}, {"iPNDM_v", "ipndm"},
+                                             {"tcd", "lcm"}, {"eular", "euler"},      {"LMS", "dpm++2m"}};
     const char *sampler, *schedule, *kept = "kept";
     char words[80];
     dit_error err;
@@ -859,6 +961,8 @@ int main(void) {
     test_noise_is_normal();
     test_every_sampler_arrives(&env);
     test_every_schedule(&env);
+    test_recorded(&env);
+    test_shapes(&env);
     test_other_samplers(&env);
     test_uniform_flow(&env);
     test_names(&env);
