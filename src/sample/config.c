@@ -205,7 +205,8 @@ static const char *const diti_missing_samplers[][2] = {
 static const char *const diti_missing_schedules[][2] = {
     {" ays alignyoursteps gits ", "karras"},
     {" polyexponential ", "exponential"},
-    {" turbo smoothstep ", "trailing"},
+    {" turbo smoothstep lcm ", "trailing"},
+    {" flux flux2 ltx2 logitnormal ", "default"}, /* sd.cpp's names for the models' own */
 };
 
 /* NULL: nobody knows it. */
@@ -693,7 +694,7 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
     case DITI_SOLVER_GRADIENT:
     case DITI_SOLVER_IPNDM: break;
     }
-    if (diti_sampling_double(out)) out->final_sigma_zero = true; /* they end where noise is gone */
+    if (diti_sampling_double(out)) out->final_sigma_zero = true; /* steps of two evaluations end where noise is gone */
     if (out->flow) diti_config_read_flow(settings, request, own, out);
     if (!out->flow || out->karras_of_betas) diti_config_read_betas(settings, own, out);
 }

@@ -541,7 +541,7 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     for (i = 0; i < n; i++) {
         double sigma = sampling->shape == DITI_SIGMAS_OWN ? out[i].from.sigma
                                                           : diti_shaped_sigma(sampling->shape, first, last, i, n);
-        if (sampling->solver == DITI_SOLVER_ER_SDE && sigma >= 1) /* it divides by the signal, as in ComfyUI */
+        if (sampling->solver == DITI_SOLVER_ER_SDE && sigma >= 1) /* the solver divides by the signal, as in ComfyUI */
             sigma = diti_shift(1 - 1e-4, sampling->shift);
         out[i].from = diti_level_from_flow(sigma);
         out[i].timestep = sigma * sampling->train_steps;

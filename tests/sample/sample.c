@@ -462,6 +462,10 @@ static void test_find_names(void) {
     CHECK(dit_find_schedule("SGM Uniform", &schedule, NULL) == DIT_OK && diti_equal(schedule, "trailing"));
     CHECK(dit_find_schedule("Automatic", &schedule, NULL) == DIT_OK && !schedule);
     CHECK(dit_find_schedule("AYS", &schedule, &err) < 0 && strstr(err.message, "the nearest is karras; "));
+    CHECK(dit_find_schedule("flux2", &schedule, &err) < 0 && strstr(err.message, "the nearest is default; "));
+    CHECK(dit_find_schedule("bong_tangent", &schedule, &err) == DIT_OK && diti_equal(schedule, "bong-tangent"));
+    CHECK(dit_find_sampler("res_2s", &sampler, NULL, &err) == DIT_OK && diti_equal(sampler, "res-2s"));
+    CHECK(dit_find_sampler("euler_ge", &sampler, NULL, &err) == DIT_OK && diti_equal(sampler, "gradient-estimation"));
     CHECK(dit_find_sampler("", &sampler, NULL, &err) < 0 && dit_find_schedule("", &schedule, &err) < 0);
     CHECK(dit_find_sampler(NULL, &sampler, NULL, NULL) < 0 && dit_find_sampler("euler", NULL, NULL, NULL) < 0);
     CHECK(dit_find_schedule(NULL, &schedule, NULL) < 0 && dit_find_schedule("lu", NULL, NULL) < 0);
