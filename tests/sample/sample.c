@@ -471,6 +471,23 @@ static void test_find_names(void) {
     CHECK(dit_find_schedule(NULL, &schedule, NULL) < 0 && dit_find_schedule("lu", NULL, NULL) < 0);
 }
 
+/* docs/samplers.md has a row for each. */
+static void test_page(void) {
+    size_t size;
+    char *page = test_read_file("docs/samplers.md", &size), row[40];
+    uint32_t i;
+    if (!CHECK(page)) return;
+    for (i = 0; dit_sampler_name(i); i++) {
+        snprintf(row, sizeof row, "\n| `%s` | ", dit_sampler_name(i));
+        CHECK_MESSAGE(strstr(page, row), "%s", dit_sampler_name(i));
+    }
+    for (i = 0; dit_schedule_name(i); i++) {
+        snprintf(row, sizeof row, "\n| `%s` | ", dit_schedule_name(i));
+        CHECK_MESSAGE(strstr(page, row), "%s", dit_schedule_name(i));
+    }
+    free(page);
+}
+
 /* --- errors --- */
 typedef struct bad {
     const char *config;
@@ -971,6 +988,7 @@ int main(void) {
     test_uniform_flow(&env);
     test_names(&env);
     test_find_names();
+    test_page();
     test_bad_requests(&env);
     test_bad_configs(&env);
     test_step_counts(&env);
