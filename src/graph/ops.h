@@ -161,6 +161,8 @@ DIT_INTERNAL DITI_UNUSED void diti_turn_heads(diti_graph *graph, diti_tensor qkv
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 /* Whether heads are so wide that several subgroups of attention_coop.comp share one. */
 DIT_INTERNAL bool diti_attention_is_wide(const diti_device *device, uint32_t head_dim);
+/* Whether attention of such heads goes on matrices. */
+DIT_INTERNAL bool diti_attention_has_matrices(const diti_device *device, uint32_t head_dim);
 /* Asks how a subgroup spreads the elements of matrices of halves over its threads (shaders/coop_layout.comp): F32
    [1, diti_coop_layout_count], for each thread and each of its elements the number of that element, in a matrix of sums
    and in a first operand, then how many elements a thread has of either. */

@@ -65,6 +65,7 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
     memset(out, 0, sizeof *out);
     if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > (int8 ? 256 : 512))
         return false;
+    if (int8 && !device->portions->int8 && !device->is_cpu) return false;
     out->registers = device->coop_attention == 2 && !int8 && head_dim <= 256 &&
                      !(device->coop_attention_khr && device->khr_is_faster[diti_attention_is_wide(device, head_dim)]);
     if (!out->registers && !int8 && !device->coop_attention_khr) return false;
@@ -126,6 +127,11 @@ static void diti_attention_matrix_rows(const diti_device *device, uint32_t queri
     while (a->subgroups > a->share && !diti_attention_registers_fit(device, a->subgroups)) a->subgroups /= 2;
 }
 
+/* Takes away sets of queries, all but one, as long as shared memory has no room for them. */
+static void diti_attention_matrix_fit(const diti_device *device, diti_attention_matrix *a) {
+    while (a->subgroups > a->share && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
+}
+
 /* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.
    The figures for attention_coop2 are those that an H100 was fastest with (BENCHMARKS.md). */
 static bool diti_attention_matrix_keys(const diti_device *device, diti_attention_matrix *a) {
@@ -150,7 +156,11 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
     while (!a->registers && one.keys >= 2 * fewest && diti_attention_matrix_bytes(&one) > device->limits.shared_bytes)
         a->keys = one.keys /= 2; /* not even one set of queries fits beside so many */
     if (a->keys % 16) a->turned = false;
-    while (a->subgroups > a->share && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
+    one = *a;
+    one.turned = false; /* less memory: more queries beside a tile than one set weigh more than how values lie */
+    diti_attention_matrix_fit(device, a);
+    diti_attention_matrix_fit(device, &one);
+    if (a->subgroups == a->share && one.subgroups > a->share) *a = one;
     return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
 }
 
@@ -181,8 +191,7 @@ static bool diti_attention_matrix_columns(const diti_device *device, uint32_t he
     for (keys = 16; keys > 1 && out->padded / out->share + keys > portions->column_sums;) keys /= 2;
     out->keys = diti_attention_larger(keys * out->share, fewest);
     while (out->keys > fewest && diti_attention_matrix_bytes(out) > device->limits.shared_bytes) out->keys /= 2;
-    while (out->subgroups > out->share && diti_attention_matrix_bytes(out) > device->limits.shared_bytes)
-        out->subgroups /= 2;
+    diti_attention_matrix_fit(device, out);
     if (diti_attention_matrix_bytes(out) > device->limits.shared_bytes ||
         out->keys * (out->padded / 8) > 4 * out->subgroups * out->lanes)
         return false;
@@ -233,6 +242,12 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
         c[11] = device->scattered_sums;
     }
     return true;
+}
+
+DIT_INTERNAL bool diti_attention_has_matrices(const diti_device *device, uint32_t head_dim) {
+    diti_attention_tiles tiles;
+    memset(&tiles, 0, sizeof tiles);
+    return diti_attention_tiles_matrix(device, head_dim, 1, 1, false, 0, &tiles);
 }
 
 /* --- the layout of matrices --- */

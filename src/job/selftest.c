@@ -145,12 +145,13 @@ static dit_result diti_selftest_broadcast(diti_device *device, bool *agrees, dit
     return result;
 }
 
-/* The first `count` of these: heads that leave something over, those of most models, and those of autoencoders. */
+/* The first `count` of these: heads that leave something over, those of most models, and the widest that go on
+   matrices, as autoencoders or text encoders have them. */
 static dit_result diti_selftest_attention(diti_device *device, bool int8, uint32_t count, bool *agrees,
                                           dit_error *err) {
-    static const uint32_t dims[] = {72, 64, 128, 512};
-    uint32_t i;
+    uint32_t dims[] = {72, 64, 128, 512}, i;
     if (device->is_cpu) return diti_probe_attention(device, int8, 24, agrees, err);
+    if (!diti_attention_has_matrices(device, dims[3])) dims[3] = 256;
     for (i = 0, *agrees = true; i < count && *agrees; i++)
         DITI_TRY(diti_probe_attention(device, int8, dims[i], agrees, err));
     return DIT_OK;

@@ -16,20 +16,23 @@ typedef struct diti_portions_line {
    products those take 337 instructions, halves that are broadcast within subgroups of 16 take 99, of which most take
    half as long as those of 16 floats (92). Attention in subgroups of 16 spills: 109 values with heads of 128, in
    subgroups of 8 none. On Arc A's matrix units parts of 16 x 16 take 18 instructions, and 2990 cycles for what
-   broadcasts take 6930; with slices twice as deep they spill 20 values, parts of 32 x 8 with such 37. Convolutions with
-   tiles of 128 x 128 spill 7 to 22, of 64 x 64 none: 44 instructions and 6040 cycles for what broadcasts take 125 and
-   10120. Attention of more than 128 channels stays without matrices. Up to there it is turned (attention_columns.comp):
-   sums of 32 channels and 16 keys need 114 registers in 256 threads and spill 1 to 24 values in 128, sums of 64 and 16
-   spill 133.
-   Blocks of int8, broadcast within subgroups of 8: 48 instructions, 2757 cycles; 8 x 4 results without broadcasts 58
-   and 4595, two blocks of K in a slice 27 spills.
+   broadcasts take 6930; with slices twice as deep they spill 20 values, parts of 32 x 8 with such 37. Convolutions
+   with tiles of 128 x 128 spill 7 to 22, of 64 x 64 none: 44 instructions and 6040 cycles for what broadcasts take
+   125 and 10120. Attention is turned up to 128 channels (attention_columns.comp): sums of 32 channels and 16 keys
+   need 114 registers in 256 threads and spill 1 to 24 values in 128, sums of 64 and 16 spill 133. Above them, by
+   eight subgroups with 32 channels and 8 queries each, sums apart and values channel by channel, it has 123
+   registers and takes 9960 cycles in heads of 256, without matrices 26350; with 48 channels 42 to 114 values spill,
+   with int8 queries 8 to 32. Blocks of int8, broadcast within subgroups of 8: 48 instructions, 2757 cycles; 8 x 4
+   results without broadcasts 58 and 4595, two blocks of K in a slice 27 spills.
 
    Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
    none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with 16 channels do not, and take
    5570 cycles for what 8 with 32 take 6658 (heads of 64). Turned attention takes 1770 (attention_columns.comp), with
    sums of 40 channels and 16 keys up to 2 spills, of 40 and 8 or 32 and 16 none, of 64 and 16 59. In
-   attention_coop.comp values by channels take 4570 cycles where values by keys take 5680 (heads of 128, 8 queries),
-   with 48 channels up to 3 spills.
+   attention_coop.comp values by channels take 4570 cycles where values by keys take 5680 (heads of 128, 8 queries).
+   A tile's outputs summed apart leave room for 64 channels: heads of 256 take 7340 cycles in place of 7760, of 512,
+   which had no matrices, 6480 in place of 17670; values by channels spill 2 there, with 48 channels none, and heads
+   of 384 take 6100 in place of 8330.
 
    AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
    Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of matrices
@@ -114,36 +117,37 @@ typedef struct diti_portions_line {
                   |   |   |  |  |    |  |      late
                   |   |   |  |  |    |  |      |      queries
                   |   |   |  |  |    |  |      |      |   channels
-                  |   |   |  |  |    |  |      |      |   |    pair_alone
-                  |   |   |  |  |    |  |      |      |   |    |   pair_two
-                  |   |   |  |  |    |  |      |      |   |    |   |   pair_channels
-                  |   |   |  |  |    |  |      |      |   |    |   |   |   pair_heads
-                  |   |   |  |  |    |  |      |      |   |    |   |   |   |    column_channels
-                  |   |   |  |  |    |  |      |      |   |    |   |   |   |    |   column_sums
-                  |   |   |  |  |    |  |      |      |   |    |   |   |   |    |   |   column_threads
-                  |   |   |  |  |    |  |      |      |   |    |   |   |   |    |   |   |    turned
-                  |   |   |  |  |    |  |      |      |   |    |   |   |   |    |   |   |    |   apart
-                  |   |   |  |  |    |  |      |      |   |    |   |   |   |    |   |   |    |   |   unrolled
-                  |   |   |  |  |    |  |      |      |   |    |   |   |   |    |   |   |    |   |   |           registers */
+                  |   |   |  |  |    |  |      |      |   |    int8
+                  |   |   |  |  |    |  |      |      |   |    |      pair_alone
+                  |   |   |  |  |    |  |      |      |   |    |      |   pair_two
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   pair_channels
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   |   pair_heads
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   |   |    column_channels
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   |   |    |   column_sums
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   |   |    |   |   column_threads
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   |   |    |   |   |    turned
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   |   |    |   |   |    |   apart
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   |   |    |   |   |    |   |   unrolled
+                  |   |   |  |  |    |  |      |      |   |    |      |   |   |   |    |   |   |    |   |   |           registers */
 static const diti_portions_line diti_portions_table[] = {
     {0x8086,  8, {16, 8, 4, 4, 4, 1, false, false, 8, 4, 4, true,  8, 8, 4, 2, 1, 2, 0, 512,  /* Intel up to Xe-HPG */
-                  16, 16, 4, 4, 64,  0, true,  false, 16, 0,   0,  0,  0,  0,   32, 48, 256, 0,  0,  UINT32_MAX, 0}},
+                  16, 16, 4, 4, 64,  0, true,  false, 8,  32,  false, 0,  0,  0,  0,   32, 48, 256, 32, 32, UINT32_MAX, 0}},
     {0x8086, 16, {0,  0, 4, 4, 4, 1, false, false, 8, 4, 4, true,  0, 8, 4, 1, 1, 2, 0, 512,  /* Intel from Xe2 on */
-                  16, 32, 8, 4, 128, 0, false, false, 8,  48,  16, 16, 16, 64,  40, 48, 256, 32, 0,  UINT32_MAX, 0}},
+                  16, 32, 8, 4, 128, 0, false, false, 8,  64,  true,  16, 16, 16, 64,  40, 48, 256, 48, 64, UINT32_MAX, 0}},
     {0x1002,  0, {0,  0, 8, 4, 8, 8, false, false, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD */
-                  64, 64, 4, 4, 128, 0, false, true,  16, 160, 80, 64, 64, 512, 0,  0,  0,   0,  80, 1024,       192}},
+                  64, 64, 4, 4, 128, 0, false, true,  16, 160, true,  80, 64, 64, 512, 0,  0,  0,   0,  80, 1024,       192}},
     {0x10de,  0, {0,  0, 8, 8, 8, 8, false, false, 8, 8, 8, true,  0, 8, 8, 1, 0, 8, 2, 512,  /* NVIDIA */
-                  64, 64, 4, 4, 128, 6, true,  false, 16, 192, 96, 80, 96, 384, 0,  0,  0,   0,  0,  UINT32_MAX, 0}},
+                  64, 64, 4, 4, 128, 6, true,  false, 16, 192, true,  96, 80, 96, 384, 0,  0,  0,   0,  0,  UINT32_MAX, 0}},
     {0x1002, 32, {0,  0, 8, 4, 8, 8, false, false, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD, matrices by 32 */
-                  32, 64, 4, 4, 128, 0, false, true,  16, 160, 80, 64, 64, 512, 0,  0,  0,   0,  0,  1024,       192}},
+                  32, 64, 4, 4, 128, 0, false, true,  16, 160, true,  80, 64, 64, 512, 0,  0,  0,   0,  0,  1024,       192}},
     {0x5143,  0, {0,  0, 8, 4, 4, 4, true,  true,  8, 4, 8, false, 0, 8, 8, 1, 2, 2, 1, 256,  /* Qualcomm */
-                  64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 80, 80, 160, 0,  0,  0,   0,  0,  UINT32_MAX, 0}},
+                  64, 64, 4, 4, 128, 0, false, false, 16, 256, true,  80, 80, 80, 160, 0,  0,  0,   0,  0,  UINT32_MAX, 0}},
     {0x106b,  0, {0,  0, 8, 4, 8, 8, true,  false, 8, 4, 8, false, 0, 8, 8, 1, 2, 2, 0, 256,  /* Apple */
-                  64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 80, 80, 160, 0,  0,  0,   0,  0,  UINT32_MAX, 0}},
+                  64, 64, 4, 4, 128, 0, false, false, 16, 256, true,  80, 80, 80, 160, 0,  0,  0,   0,  0,  UINT32_MAX, 0}},
     {0x13b5,  0, {0,  0, 4, 4, 2, 1, false, false, 4, 4, 4, false, 0, 4, 4, 1, 1, 1, 0, 512,  /* Arm */
-                  64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 80, 80, 160, 0,  0,  0,   0,  0,  UINT32_MAX, 0}},
+                  64, 64, 4, 4, 128, 0, false, false, 16, 256, true,  80, 80, 80, 160, 0,  0,  0,   0,  0,  UINT32_MAX, 0}},
     {     0,  0, {0,  0, 8, 4, 8, 8, false, false, 8, 4, 8, false, 0, 8, 8, 1, 0, 0, 0, 512,  /* others */
-                  64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 80, 80, 160, 0,  0,  0,   0,  0,  UINT32_MAX, 0}}
+                  64, 64, 4, 4, 128, 0, false, false, 16, 256, true,  80, 80, 80, 160, 0,  0,  0,   0,  0,  UINT32_MAX, 0}}
 };
 /* clang-format on */
 

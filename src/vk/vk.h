@@ -167,6 +167,7 @@ typedef struct diti_portions {
     uint32_t queries;   /* least of a subgroup in attention */
     uint32_t channels;  /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them;
                            0: attention_coop.comp is not used */
+    bool int8;          /* attention_coop.comp may have int8 queries and keys */
     uint32_t pair_alone, pair_two, pair_channels; /* channels of a subgroup with twice the queries, so that every matrix
                                                      of keys and values serves two products: where it has these queries
                                                      alone, where two have them, where four or eight have them */

@@ -1156,6 +1156,17 @@ static void test_shared_queries(void) { /* by subgroups */
         if (sweep) check(device, p, "attention_coop");
         p.head_dim = 296; /* eight subgroups have the same queries, and no registers for the next tile */
         check(device, p, "attention_coop");
+        p.head_dim = 512; /* values key by key, so that two sets of queries fit beside them */
+        if (sweep) check(device, p, "attention_coop");
+    }
+    diti_device_close(device);
+    device = open_rung("rung=coop,cpu=0,portions=0"); /* Arc A: up to 256 channels */
+    if (device) {
+        problem p = {.head_dim = 136, .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1};
+        if (sweep) check(device, p, "attention_coop");
+        p.head_dim = 256;
+        check(device, p, "attention_coop");
+        CHECK(diti_attention_has_matrices(device, 256) && !diti_attention_has_matrices(device, 264));
     }
     diti_device_close(device);
 }
@@ -1190,12 +1201,13 @@ static void test_sharing(void) {
         int portions;
         uint32_t registers; /* that a device tells of; 0: nothing */
         uint32_t head_dim, queries, of_subgroup, share;
-    } cases[] = {{2, 768, 80, 4096, 32, 1},  {2, 768, 128, 4096, 32, 2}, {2, 768, 144, 4096, 32, 4},
-                 {2, 768, 256, 4096, 32, 4}, {2, 768, 256, 512, 16, 4},  {2, 768, 384, 4096, 32, 8},
-                 {2, 768, 512, 4096, 32, 8}, {2, 512, 256, 4096, 32, 4}, {2, 512, 384, 4096, 16, 4},
-                 {2, 512, 512, 4096, 16, 4}, {2, 0, 512, 4096, 32, 8},   {3, 0, 96, 4096, 32, 1},
-                 {3, 0, 104, 4096, 32, 2},   {3, 0, 160, 4096, 32, 2},   {3, 0, 192, 4096, 32, 4},
-                 {3, 0, 384, 4096, 32, 4},   {3, 0, 392, 4096, 16, 4},   {3, 0, 512, 4096, 16, 4}};
+    } cases[] = {
+        {2, 768, 80, 4096, 32, 1},  {2, 768, 128, 4096, 32, 2}, {2, 768, 144, 4096, 32, 4}, {2, 768, 256, 4096, 32, 4},
+        {2, 768, 256, 512, 16, 4},  {2, 768, 384, 4096, 32, 8}, {2, 768, 512, 4096, 32, 8}, {2, 512, 256, 4096, 32, 4},
+        {2, 512, 384, 4096, 16, 4}, {2, 512, 512, 4096, 16, 4}, {2, 0, 512, 4096, 32, 8},   {3, 0, 96, 4096, 32, 1},
+        {3, 0, 104, 4096, 32, 2},   {3, 0, 160, 4096, 32, 2},   {3, 0, 192, 4096, 32, 4},   {3, 0, 384, 4096, 32, 4},
+        {3, 0, 392, 4096, 16, 4},   {3, 0, 512, 4096, 16, 4},   {0, 0, 136, 4096, 8, 8},    {0, 0, 256, 4096, 8, 8},
+        {1, 0, 136, 4096, 8, 4},    {1, 0, 256, 4096, 8, 4},    {1, 0, 384, 4096, 8, 8},    {1, 0, 512, 4096, 8, 8}};
     diti_device *device = NULL;
     int open = -1;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -1208,7 +1220,7 @@ static void test_sharing(void) {
         }
         if (!device) return;
         device->limits.registers = cases[i].registers;
-        device->limits.shared_bytes = open == 3 ? 48 << 10 : 64 << 10;
+        device->limits.shared_bytes = open == 2 ? 64 << 10 : 48 << 10;
         device->limits.group_invocations = 1024;
         memset(&tiles, 0, sizeof tiles);
         CHECK(diti_attention_tiles_matrix(device, cases[i].head_dim, cases[i].queries, 4096, false, 0, &tiles));
