@@ -93,9 +93,6 @@ typedef struct follower {
     void *user;
 } follower;
 
-/* Options whose files a picture names, so that --repeat-from finds them. */
-enum { REPEATED_FILES = 22 };
-
 typedef struct app {
     options o;
     request r;
@@ -113,8 +110,8 @@ typedef struct app {
     dit_error err;
     unsigned char *rgba, *cache, *mark;
     size_t cache_size, mark_size;
-    options repeated; /* of --repeat-from */
-    char *repeated_text, repeated_paths[REPEATED_FILES][PATH_SIZE];
+    options repeated;                                             /* of --repeat-from */
+    char *repeated_text, repeated_paths[OPTION_COUNT][PATH_SIZE]; /* of options that are TOLD_FILE */
     char hashes[7][16];   /* sums of the files of --init-img, --mask, --noise and --conditioning, of the frames of
                              --init-video or --control-video, of --control-image, of --end-img; empty: they cannot be read
                              twice */

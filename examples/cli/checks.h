@@ -260,7 +260,7 @@ static bool next_reference(const char **at, char path[PATH_SIZE]) {
     return true;
 }
 
-enum { MOST_INPUTS = 24 + MOST_REFERENCES + LORA_MOST };
+enum { MOST_INPUTS = OPTION_COUNT + MOST_REFERENCES + LORA_MOST };
 
 typedef struct input_list {
     named_path paths[MOST_INPUTS];
@@ -268,39 +268,31 @@ typedef struct input_list {
     char references[MOST_REFERENCES][PATH_SIZE];
 } input_list;
 
+/* The file or folder that an option names; NULL: none, or its bytes come another way. */
+static const char *input_path(const app *a, const option_entry *entry) {
+    const options *o = &a->o;
+    const char *const *at = option_text((options *)(uintptr_t)o, entry), *path = *at;
+    if (at == &o->model) return path || !o->diffusion_model ? a->model_path : NULL;
+    if ((at == &o->init_image && a->handed[0].rgba) || (at == &o->mask && a->handed[1].rgba)) return NULL;
+    if ((at == &o->init_video || at == &o->control_video) && path && strcmp(path, "-") == 0) return NULL;
+    return path;
+}
+
 /* Files and folders that a request reads. Its model's path and its LoRAs must be known. */
 static void list_inputs(const app *a, input_list *out) {
     const options *o = &a->o;
     const char *plan = o->split && o->split[0] == '@' ? o->split + 1 : NULL, *at = o->references;
-    const named_path single[] = {
-        {"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
-        {"--diffusion-model", o->diffusion_model},
-        {"--high-noise-diffusion-model", o->high_noise},
-        {"--uncond-diffusion-model", o->uncond},
-        {"--clip-l", o->clip_l},
-        {"--clip-g", o->clip_g},
-        {"--t5", o->t5},
-        {"--clip-vision", o->clip_vision},
-        {"--vae", o->vae},
-        {"--taesd", o->taesd},
-        {"--audio-vae", o->audio_vae},
-        {"--tokenizer", o->tokenizer},
-        {"--init-img", a->handed[0].rgba ? NULL : o->init_image},
-        {"--end-img", o->end_image},
-        {"--mask", a->handed[1].rgba ? NULL : o->mask},
-        {"--control-net", o->control_net},
-        {"--high-noise-control-net", o->high_noise_net},
-        {"--control-image", o->control_image},
-        {"--noise", o->noise},
-        {"--conditioning", o->conditioning},
-        {"--init-video", o->init_video && strcmp(o->init_video, "-") ? o->init_video : NULL},
-        {"--control-video", o->control_video && strcmp(o->control_video, "-") ? o->control_video : NULL},
-        {"--repeat-from", o->repeat_from},
-        {"--batch", o->batch && strcmp(o->batch, "-") ? o->batch : NULL},
-        {"--split", plan}};
+    const named_path others[] = {{"--repeat-from", o->repeat_from},
+                                 {"--batch", o->batch && strcmp(o->batch, "-") ? o->batch : NULL},
+                                 {"--split", plan}};
     uint32_t i;
-    memcpy(out->paths, single, sizeof single);
-    out->count = sizeof single / sizeof single[0];
+    memcpy(out->paths, others, sizeof others);
+    out->count = sizeof others / sizeof others[0];
+    for (i = 0; i < OPTION_COUNT; i++) {
+        if (option_table[i].told != TOLD_FILE) continue;
+        out->paths[out->count].option = option_table[i].name;
+        out->paths[out->count++].path = input_path(a, &option_table[i]);
+    }
     for (i = 0; i < MOST_REFERENCES && next_reference(&at, out->references[i]); i++) {
         out->paths[out->count].option = "--ref-image";
         out->paths[out->count++].path = a->handed[2 + i].rgba ? NULL : out->references[i];

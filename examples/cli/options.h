@@ -45,6 +45,7 @@ typedef struct options {
 typedef enum option_told {
     TOLD_NOT,  /* the picture has the same bytes with and without it */
     TOLD_HERE, /* as "key: value" */
+    TOLD_FILE, /* the same, by the name of its file or folder, which --repeat-from looks for */
     TOLD_WITH, /* the text's key tells it together with another option */
     TOLD_FIRST /* the prompts, before all pairs */
 } option_told;
@@ -69,7 +70,7 @@ static const option_entry option_table[] = {
     {"--prompt", "-p", NULL, TEXT(prompt), TOLD_FIRST, NULL},
     {"--negative-prompt", "-n", NULL, TEXT(negative_prompt), TOLD_FIRST, NULL},
     {"--class", NULL, NULL, TEXT(class_name), TOLD_HERE, "Class"},
-    {"--conditioning", NULL, NULL, TEXT(conditioning), TOLD_HERE, "Conditioning"},
+    {"--conditioning", NULL, NULL, TEXT(conditioning), TOLD_FILE, "Conditioning"},
     {"--steps", NULL, "--num-inference-steps", TEXT(steps), TOLD_HERE, "Steps"},
     {"--sampler", NULL, "--sampling-method|--sampler-name", TEXT(sampler), TOLD_HERE, "Sampler"},
     {"--scheduler", NULL, "--schedule", TEXT(schedule), TOLD_HERE, "Schedule type"},
@@ -84,23 +85,23 @@ static const option_entry option_table[] = {
     {"--height", "-H", NULL, TEXT(height), TOLD_WITH, size_key},
     {"--frames", NULL, "--video-frames|--num-frames|--length", TEXT(frames), TOLD_HERE, "Frames"},
     {"--fps", NULL, "--frame-rate", TEXT(fps), TOLD_HERE, "FPS"},
-    {"--init-video", NULL, NULL, TEXT(init_video), TOLD_HERE, "Init video"},
+    {"--init-video", NULL, NULL, TEXT(init_video), TOLD_FILE, "Init video"},
     {"--mask-strategy", NULL, NULL, TEXT(mask_strategy), TOLD_HERE, "Mask strategy"},
     {"--loop", NULL, NULL, TEXT(loop), TOLD_HERE, "Loop"},
     {"--loop-frames", NULL, "--condition-frame-length", TEXT(loop_frames), TOLD_HERE, "Loop frames"},
     {"--loop-edit", NULL, "--condition-frame-edit", TEXT(loop_edit), TOLD_HERE, "Loop edit"},
-    {"--init-img", "-i", "--init-image", TEXT(init_image), TOLD_HERE, "Init image"},
-    {"--end-img", NULL, "--end-image|--last-image", TEXT(end_image), TOLD_HERE, "End image"},
+    {"--init-img", "-i", "--init-image", TEXT(init_image), TOLD_FILE, "Init image"},
+    {"--end-img", NULL, "--end-image|--last-image", TEXT(end_image), TOLD_FILE, "End image"},
     {"--ref-image", "-r", NULL, TEXT(references), TOLD_HERE, "References"},
     {"--cache", NULL, "--cache-mode", TEXT(cache), TOLD_HERE, "Cache"},
     {"--keep-references", NULL, NULL, FLAG(keep_references), TOLD_HERE, "References kept"},
-    {"--mask", NULL, "--mask-image", TEXT(mask), TOLD_HERE, "Mask"},
+    {"--mask", NULL, "--mask-image", TEXT(mask), TOLD_FILE, "Mask"},
     {"--mask-blur", NULL, NULL, TEXT(mask_blur), TOLD_HERE, "Mask blur"},
     {"--padding-mask-crop", NULL, "--inpaint-full-res-padding", TEXT(mask_crop), TOLD_HERE, "Masked area padding"},
-    {"--control-image", NULL, NULL, TEXT(control_image), TOLD_HERE, "Control image"},
-    {"--control-video", NULL, NULL, TEXT(control_video), TOLD_HERE, "Control video"},
-    {"--control-net", NULL, NULL, TEXT(control_net), TOLD_HERE, "Control net"},
-    {"--high-noise-control-net", NULL, NULL, TEXT(high_noise_net), TOLD_HERE, "High noise control net"},
+    {"--control-image", NULL, NULL, TEXT(control_image), TOLD_FILE, "Control image"},
+    {"--control-video", NULL, NULL, TEXT(control_video), TOLD_FILE, "Control video"},
+    {"--control-net", NULL, NULL, TEXT(control_net), TOLD_FILE, "Control net"},
+    {"--high-noise-control-net", NULL, NULL, TEXT(high_noise_net), TOLD_FILE, "High noise control net"},
     {"--control-strength", NULL, "--controlnet-conditioning-scale|--vace-strength|--conditioning-scale",
      TEXT(control_strength), TOLD_HERE, "Control strength"},
     {"--control-start", NULL, "--control-guidance-start", TEXT(control_first), TOLD_HERE, "Control start"},
@@ -133,23 +134,23 @@ static const option_entry option_table[] = {
     {"--vae-tile-size", NULL, NULL, TEXT(vae_tile), TOLD_HERE, tile_key},
     {"--vae-tiling", NULL, NULL, FLAG(vae_tiling), TOLD_WITH, tile_key},
     {"--device-memory", NULL, NULL, TEXT(device_memory), TOLD_WITH, tile_key},
-    {"--model", "-m", NULL, TEXT(model), TOLD_HERE, "Model"},
-    {"--diffusion-model", NULL, NULL, TEXT(diffusion_model), TOLD_HERE, "Diffusion model"},
-    {"--high-noise-diffusion-model", NULL, NULL, TEXT(high_noise), TOLD_HERE, "High noise diffusion model"},
-    {"--uncond-diffusion-model", NULL, NULL, TEXT(uncond), TOLD_HERE, "Unconditional diffusion model"},
-    {"--clip-l", NULL, "--llm|--qwen2vl|--text-encoder", TEXT(clip_l), TOLD_HERE, "CLIP-L"},
-    {"--clip-g", NULL, "--text-encoder-2|--embeddings-connectors", TEXT(clip_g), TOLD_HERE, "CLIP-G"},
-    {"--t5", NULL, "--t5xxl", TEXT(t5), TOLD_HERE, "T5"},
-    {"--clip-vision", NULL, "--image-encoder", TEXT(clip_vision), TOLD_HERE, "CLIP vision"},
-    {"--vae", NULL, NULL, TEXT(vae), TOLD_HERE, "VAE"},
-    {"--taesd", NULL, "--tae", TEXT(taesd), TOLD_HERE, "TAESD"},
-    {"--audio-vae", NULL, NULL, TEXT(audio_vae), TOLD_HERE, "Audio VAE"},
-    {"--tokenizer", NULL, NULL, TEXT(tokenizer), TOLD_HERE, "Tokenizer"},
+    {"--model", "-m", NULL, TEXT(model), TOLD_FILE, "Model"},
+    {"--diffusion-model", NULL, NULL, TEXT(diffusion_model), TOLD_FILE, "Diffusion model"},
+    {"--high-noise-diffusion-model", NULL, NULL, TEXT(high_noise), TOLD_FILE, "High noise diffusion model"},
+    {"--uncond-diffusion-model", NULL, NULL, TEXT(uncond), TOLD_FILE, "Unconditional diffusion model"},
+    {"--clip-l", NULL, "--llm|--qwen2vl|--text-encoder", TEXT(clip_l), TOLD_FILE, "CLIP-L"},
+    {"--clip-g", NULL, "--text-encoder-2|--embeddings-connectors", TEXT(clip_g), TOLD_FILE, "CLIP-G"},
+    {"--t5", NULL, "--t5xxl", TEXT(t5), TOLD_FILE, "T5"},
+    {"--clip-vision", NULL, "--image-encoder", TEXT(clip_vision), TOLD_FILE, "CLIP vision"},
+    {"--vae", NULL, NULL, TEXT(vae), TOLD_FILE, "VAE"},
+    {"--taesd", NULL, "--tae", TEXT(taesd), TOLD_FILE, "TAESD"},
+    {"--audio-vae", NULL, NULL, TEXT(audio_vae), TOLD_FILE, "Audio VAE"},
+    {"--tokenizer", NULL, NULL, TEXT(tokenizer), TOLD_FILE, "Tokenizer"},
     {"--lora", NULL, NULL, TEXT(lora), TOLD_HERE, "LoRA"},
     {"--lora-merge", NULL, NULL, FLAG(lora_merge), TOLD_HERE, "LoRA merged"},
     {"--type", NULL, NULL, TEXT(type), TOLD_HERE, "Weights"},
     {"--tensor-type-rules", NULL, NULL, TEXT(type_rules), TOLD_HERE, "Weight rules"},
-    {"--noise", NULL, NULL, TEXT(noise), TOLD_HERE, "Noise"},
+    {"--noise", NULL, NULL, TEXT(noise), TOLD_FILE, "Noise"},
     {"--clip-on-cpu", NULL, NULL, FLAG(clip_on_cpu), TOLD_HERE, "CLIP on CPU"},
     {"--split", NULL, NULL, TEXT(split), TOLD_HERE, "Split"},
     {"--rng", NULL, NULL, TEXT(rng), TOLD_HERE, "RNG"},
@@ -205,6 +206,9 @@ static const fact_entry fact_table[] = {
     {device_key, offsetof(options, device_name)},       {"Version", offsetof(options, made_by)},
 };
 #define FACT_COUNT (sizeof fact_table / sizeof fact_table[0])
+
+/* Whether a picture's text has a pair for an option. */
+static bool is_told(const option_entry *entry) { return entry->told == TOLD_HERE || entry->told == TOLD_FILE; }
 
 /* A width or a height: one pair tells both, and the entry of the height follows that of the width. */
 static bool is_size(const option_entry *entry) { return entry->key == size_key || entry->key == larger_key; }

@@ -94,7 +94,7 @@ static char *write_parameters(const options *o) {
     head = out.length;
     for (i = 0; i < OPTION_COUNT; i++) {
         const option_entry *entry = &option_table[i];
-        if (entry->told != TOLD_HERE) continue;
+        if (!is_told(entry)) continue;
         if (is_size(entry)) {
             const char *const *width = option_text((options *)o, entry), *const *height =
                                                                              option_text((options *)o, entry + 1);
@@ -203,7 +203,7 @@ static void take_pair(const char *key, char *value, options *out, parameter_text
     }
     for (i = 0; i < OPTION_COUNT; i++) {
         const option_entry *entry = &option_table[i];
-        if (entry->told != TOLD_HERE || strcmp(entry->key, key) != 0 || (is_size(entry) && !cross)) continue;
+        if (!is_told(entry) || strcmp(entry->key, key) != 0 || (is_size(entry) && !cross)) continue;
         if (is_size(entry)) {
             *cross = 0;
             *option_text(out, entry + 1) = cross + 1;

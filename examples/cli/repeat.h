@@ -40,36 +40,15 @@ static bool join_references(const char *paths, const char *picture, char *out, s
 
 /* The text of picture i; freed with free, NULL without memory. */
 static char *parameters_text(const app *a, uint32_t i) {
-    static const char *const files[] = {"--init-img",
-                                        "--end-img",
-                                        "--mask",
-                                        "--noise",
-                                        "--diffusion-model",
-                                        "--high-noise-diffusion-model",
-                                        "--clip-l",
-                                        "--clip-g",
-                                        "--t5",
-                                        "--clip-vision",
-                                        "--vae",
-                                        "--taesd",
-                                        "--audio-vae",
-                                        "--tokenizer",
-                                        "--init-video",
-                                        "--conditioning",
-                                        "--control-image",
-                                        "--control-net",
-                                        "--high-noise-control-net",
-                                        "--uncond-diffusion-model",
-                                        "--control-video"};
     char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
     char frames_text[16], fps[32], low_guidance[32], sound_guidance[32], larger_width[16], larger_height[16];
     dit_device_info device = {0};
     options told = a->o;
     size_t k;
-    for (k = 0; k < sizeof files / sizeof files[0]; k++) {
-        const char **path = option_text(&told, find_option(files[k]));
-        if (*path) *path = base_name(*path);
+    for (k = 0; k < OPTION_COUNT; k++) {
+        const char **path = option_table[k].told == TOLD_FILE ? option_text(&told, &option_table[k]) : NULL;
+        if (path && *path) *path = base_name(*path);
     }
     if (told.references && join_references(told.references, NULL, references, sizeof references, NULL))
         told.references = references;
@@ -148,35 +127,13 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
 /* Whether a path is one that find_repeated_files found. */
 static bool was_repeated(const app *a, const char *path) {
     size_t i;
-    for (i = 0; i < REPEATED_FILES; i++)
+    for (i = 0; i < OPTION_COUNT; i++)
         if (path == a->repeated_paths[i]) return true;
     return false;
 }
 
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[REPEATED_FILES] = {"--model",
-                                                      "--diffusion-model",
-                                                      "--clip-l",
-                                                      "--clip-g",
-                                                      "--t5",
-                                                      "--vae",
-                                                      "--taesd",
-                                                      "--tokenizer",
-                                                      "--mask",
-                                                      "--init-img",
-                                                      "--noise",
-                                                      "--init-video",
-                                                      "--conditioning",
-                                                      "--control-image",
-                                                      "--control-net",
-                                                      "--high-noise-control-net",
-                                                      "--high-noise-diffusion-model",
-                                                      "--end-img",
-                                                      "--uncond-diffusion-model",
-                                                      "--control-video",
-                                                      "--clip-vision",
-                                                      "--audio-vae"};
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;
@@ -186,10 +143,10 @@ static int find_repeated_files(app *a) {
     }
     if (find_bundled("emoji-q8_0.gguf", bundled)) model_name(bundled, name, sizeof name);
     if (a->o.model && a->o.model == from->model && strcmp(a->o.model, name) == 0) a->o.model = NULL;
-    for (i = 0; i < REPEATED_FILES; i++) {
-        const option_entry *entry = find_option(files[i]);
-        const char **path = option_text(&a->o, entry);
-        if (!*path || *path != *option_text(from, entry)) continue;
+    for (i = 0; i < OPTION_COUNT; i++) {
+        const option_entry *entry = &option_table[i];
+        const char **path = entry->told == TOLD_FILE ? option_text(&a->o, entry) : NULL;
+        if (!path || !*path || *path != *option_text(from, entry)) continue;
         if (!find_named(*path, a->o.repeat_from, a->repeated_paths[i]))
             return complain(EXIT_INPUT, "%s was made with %s, which is neither here nor beside it; name it with %s",
                             a->o.repeat_from, *path, entry->name);

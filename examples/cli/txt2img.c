@@ -61,37 +61,14 @@
 
 /* ---- Requests: one, or many one after the other with what is loaded ---- */
 
-/* Options that shape the context, the model and its parts. */
-static const char *const loading_options[] = {"--model",
-                                              "--diffusion-model",
-                                              "--high-noise-diffusion-model",
-                                              "--uncond-diffusion-model",
-                                              "--clip-l",
-                                              "--clip-g",
-                                              "--t5",
-                                              "--clip-vision",
-                                              "--vae",
-                                              "--taesd",
-                                              "--audio-vae",
-                                              "--tokenizer",
-                                              "--type",
-                                              "--tensor-type-rules",
-                                              "--weight-budget",
-                                              "--device-memory",
-                                              "--offload-to-cpu",
-                                              "--keep-streamed",
-                                              "--clip-on-cpu",
-                                              "--split",
-                                              "--device",
-                                              "--conditioning",
-                                              "--encode-prompt",
-                                              "--trace",
-                                              "--tune",
-                                              "--lora-merge",
-                                              "--control-net",
-                                              "--high-noise-control-net"};
+/* Options that shape the context, the model and its parts, besides those that name the parts (part_options). */
+static const char *const loading_options[] = {"--model",         "--type",          "--tensor-type-rules",
+                                              "--weight-budget", "--device-memory", "--offload-to-cpu",
+                                              "--keep-streamed", "--clip-on-cpu",   "--split",
+                                              "--device",        "--conditioning",  "--encode-prompt",
+                                              "--trace",         "--tune",          "--lora-merge"};
 
-/* Their values, one after the other; freed with free, NULL without memory. */
+/* The values of both, one after the other; freed with free, NULL without memory. */
 static char *loading_text(options *o, const lora_list *loras) {
     parameter_text out = {0};
     char weight[32];
@@ -100,6 +77,10 @@ static char *loading_text(options *o, const lora_list *loras) {
         const option_entry *entry = find_option(loading_options[i]);
         const char *value = entry->value ? *option_text(o, entry) : *option_flag(o, entry) ? "on" : NULL;
         append_pair(&out, entry->name, value ? value : "");
+    }
+    for (i = 0; i < PART_OPTIONS; i++) {
+        const char *path = part_path(o, &part_options[i]);
+        append_pair(&out, part_options[i].name, path ? path : "");
     }
     for (i = 0; i < loras->count; i++) {
         snprintf(weight, sizeof weight, "%.9g %d", (double)loras->items[i].weight, (int)loras->items[i].expert);

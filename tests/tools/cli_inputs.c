@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "command_line.h"
 #include "test.h"
+#include "examples/cli/options.h"
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #include <stb/stb_image_write.h>
@@ -928,6 +929,19 @@ static void test_last_frame(void) {
     CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%d %s", o.code, o.err);
     o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "-i", first, "-o", again);
     CHECK(one_line_saying(&o, 3, "made with 0003.png, which is neither here nor beside it; name it with --end-img"));
+    snprintf(command, sizeof command, "cp %s %s && cp %s %s", first, in_work("0002.png"), last, in_work("0003.png"));
+    CHECK(system(command) == 0);
+    o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_files(made, again), "%d %s", o.code, o.err);
+    snprintf(command, sizeof command, "cp %s %s", first, in_work("0003.png"));
+    CHECK(system(command) == 0);
+    o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "-o", again);
+    check_refusal(o, 3, "was made with another file than this");
+    CHECK_MESSAGE(strstr(o.err, "name it with --end-img"), "%s", o.err);
+    snprintf(command, sizeof command, "%s", in_work("0003.png"));
+    o = RUN("--repeat-from", made, "-m", CLIPS, "-q", "--end-img", command, "-o", again);
+    CHECK_MESSAGE(o.code == 0 && other_pixels(made, again), "a file that is named is what the user says: %s", o.err);
+    CHECK(remove(in_work("0002.png")) == 0 && remove(in_work("0003.png")) == 0);
     o = RUN(QUICK_CLIP, "-i", first, "--end-img", last, "--init-video", (char *)in_work("clip"), "--mask-strategy", "0",
             "-o", again);
     CHECK(one_line_saying(&o, 2, "--end-img and --init-video: "));
@@ -939,6 +953,42 @@ static void test_last_frame(void) {
     CHECK(one_line_saying(&o, 2, "this model takes frames from --init-img, --end-img and --init-video; leave it out"));
     o = RUN(QUICK_CLIP, "-i", first, "--end-img", last, "--frames", "1", "-o", again);
     CHECK(one_line_saying(&o, 2, "a clip of one frame has no other end; ask for more --frames"));
+}
+
+/* A picture's text that names a file for every option which is one: all of them are found beside it, and any that is
+   not there is named with its option. */
+static void test_all_files_found(void) {
+    static const unsigned char signature[] = "\x89PNG\r\n\x1a\n", keyword[] = "tEXtparameters";
+    static unsigned char png[8 + 4 + 15 + 4096 + 4];
+    char *text = (char *)png + 8 + 4 + sizeof keyword, name[64], said[128];
+    size_t length, i, files = 0;
+    outcome o;
+    length = (size_t)snprintf(text, 4096, "a fox\nSteps: 1");
+    for (i = 0; i < OPTION_COUNT; i++) {
+        if (option_table[i].told != TOLD_FILE) continue;
+        length += (size_t)snprintf(text + length, 4096 - length, ", %s: file%u", option_table[i].key, (unsigned)i);
+        snprintf(name, sizeof name, "file%u", (unsigned)i);
+        store(in_work(name), "x", 1);
+        files++;
+    }
+    CHECK(files > 20 && length < 4096);
+    memcpy(png, signature, 8);
+    memcpy(png + 12, keyword, sizeof keyword); /* with the zero at its end */
+    length += sizeof keyword - 4;
+    for (i = 0; i < 4; i++) png[8 + i] = (unsigned char)(length >> 8 * (3 - i));
+    store(in_work("files.png"), png, 8 + 4 + 4 + length + 4);
+    o = RUN("-q", "--repeat-from", (char *)in_work("files.png"), "--version");
+    CHECK_MESSAGE(o.code == 0 && !*o.err, "%d %s", o.code, o.err);
+    for (i = 0; i < OPTION_COUNT; i++) {
+        if (option_table[i].told != TOLD_FILE) continue;
+        snprintf(name, sizeof name, "file%u", (unsigned)i);
+        CHECK(remove(in_work(name)) == 0);
+        snprintf(said, sizeof said, "made with %s, which is neither here nor beside it; name it with %s\n", name,
+                 option_table[i].name);
+        o = RUN("-q", "--repeat-from", (char *)in_work("files.png"), "--version");
+        CHECK(one_line_saying(&o, 3, said));
+        store(in_work(name), "x", 1);
+    }
 }
 
 #define BEGUN                                                                                                          \
@@ -967,6 +1017,7 @@ static void test_begun(void) {
 
 /* A clip that follows another: a mask for all frames is as many masks, all of it is told, and found again. */
 static void test_followed(void) {
+    static const unsigned char black[3 * 1024 * 128];
     char made[320], again[320], clip[320], masks[320], command[1500];
     unsigned i;
     png_file png;
@@ -995,6 +1046,17 @@ static void test_followed(void) {
     CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%d %s", o.code, o.err);
     o = RUN("--repeat-from", made, VACE_RUN, "-q", "--control-video", clip, "-r", "models/strip.png", "-o", again);
     CHECK(one_line_saying(&o, 3, "made with sheet.png, which is neither here nor beside it; name it with --mask"));
+    o = RUN("--repeat-from", made, VACE_RUN, "-q", "--mask", masks, "-r", "models/strip.png", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%d %s", o.code, o.err); /* the clip lies beside it */
+    snprintf(command, sizeof command, "%s/5.png", clip);
+    CHECK(stbi_write_png(command, 1024, 128, 3, black, 0));
+    o = RUN("--repeat-from", made, VACE_RUN, "-q", "--mask", masks, "-r", "models/strip.png", "-o", again);
+    CHECK(one_line_saying(&o, 3, "was made from another clip than this"));
+    o = RUN("--repeat-from", made, VACE_RUN, "-q", "--control-video", clip, "--mask", masks, "-r", "models/strip.png",
+            "-o", again);
+    CHECK_MESSAGE(o.code == 0 && other_pixels(made, again), "%d %s", o.code, o.err);
+    snprintf(command, sizeof command, "cp models/strip.png %s/5.png", clip);
+    CHECK(system(command) == 0);
     o = RUN(VACE_RUN, "-p", "x", "-q", "--frames", "9", "--control-video", clip, "-o", again);
     CHECK(one_line_saying(&o, 2, "has 5; the nearest valid value is 5"));
     o = RUN(VACE_RUN, "-p", "x", "-q", "--mask", masks, "-o", again);
@@ -1453,6 +1515,7 @@ int main(int argc, char **argv) {
     test_clip_noise();
     test_given_frames();
     test_last_frame();
+    test_all_files_found();
     test_begun();
     test_followed();
     test_page();

@@ -3,6 +3,7 @@
    it was. */
 #include "library.h"
 #include "examples/cli/stills.h"
+#include "examples/cli/completion.h"
 #include "examples/cli/pictures.h"
 #include "examples/cli/sheet.h"
 #include "examples/cli/wire.h"
@@ -53,12 +54,11 @@ static void check_option(const option_entry *entry, const char *value) {
     after = write_parameters(&o);
     if (entry->told == TOLD_NOT || entry->key == tile_key || entry->key == device_key ||
         (entry->key == hires_key && !entry->value)) { /* of a second pass the upscaler is told */
-        CHECK_MESSAGE(entry->value == 0 || entry->told == TOLD_HERE || strcmp(before, after) == 0, "%s: %s",
-                      entry->name, after);
+        CHECK_MESSAGE(entry->value == 0 || is_told(entry) || strcmp(before, after) == 0, "%s: %s", entry->name, after);
     } else {
         CHECK_MESSAGE(strcmp(before, after) != 0, "%s changes pictures and not their text: %s", entry->name, after);
     }
-    if ((entry->told == TOLD_HERE || entry->told == TOLD_FIRST) && read_back(&o, &again, &text)) {
+    if ((is_told(entry) || entry->told == TOLD_FIRST) && read_back(&o, &again, &text)) {
         if (entry->value)
             CHECK_MESSAGE(same_text(*option_text(&again, entry), *option_text(&o, entry)), "%s: '%s' became '%s'",
                           entry->name, *option_text(&o, entry), *option_text(&again, entry));
@@ -75,18 +75,34 @@ static void test_every_option(void) {
     size_t i, k, told = 0;
     for (i = 0; i < OPTION_COUNT; i++) {
         const option_entry *entry = &option_table[i], *other;
-        CHECK_MESSAGE((entry->told == TOLD_HERE || entry->told == TOLD_WITH) == (entry->key != NULL), "%s",
-                      entry->name);
+        CHECK_MESSAGE((is_told(entry) || entry->told == TOLD_WITH) == (entry->key != NULL), "%s", entry->name);
         CHECK_MESSAGE(find_option(entry->name) == entry, "%s", entry->name);
         for (k = 0; k < i; k++) {
             other = &option_table[k];
-            CHECK_MESSAGE(entry->told != TOLD_HERE || other->told != TOLD_HERE || strcmp(entry->key, other->key) != 0,
+            CHECK_MESSAGE(!is_told(entry) || !is_told(other) || strcmp(entry->key, other->key) != 0,
                           "%s and %s are told alike", entry->name, other->name);
         }
         for (k = 0; k < sizeof awkward / sizeof awkward[0]; k++) check_option(entry, awkward[k]);
-        told += entry->told == TOLD_HERE;
+        told += is_told(entry);
     }
     CHECK(told > 30);
+}
+
+/* An option that a shell completes to a file, and that a picture depends on, is one whose file --repeat-from looks for.
+ */
+static void test_files(void) {
+    size_t i, files = 0;
+    for (i = 0; i < OPTION_COUNT; i++) {
+        const option_entry *entry = &option_table[i];
+        const size_t k = find_completed(entry);
+        const bool completed_to_file = k < COMPLETED && !completed[k].words;
+        CHECK_MESSAGE(entry->told != TOLD_FILE || (entry->value && completed_to_file),
+                      "%s is a file, and completion does not know it", entry->name);
+        CHECK_MESSAGE(!completed_to_file || entry->told == TOLD_FILE || entry->told == TOLD_NOT,
+                      "%s is completed to a file that --repeat-from would not look for", entry->name);
+        files += entry->told == TOLD_FILE;
+    }
+    CHECK(files > 20);
 }
 
 /* All options at once, and facts, come back. */
@@ -96,7 +112,7 @@ static void test_all_together(void) {
     size_t i, k = 0;
     for (i = 0; i < OPTION_COUNT; i++) {
         const option_entry *entry = &option_table[i];
-        if (entry->told != TOLD_HERE && entry->told != TOLD_FIRST && !is_size(entry)) continue;
+        if (!is_told(entry) && entry->told != TOLD_FIRST && !is_size(entry)) continue;
         if (entry->value)
             *option_text(&o, entry) = is_size(entry) ? "16" : awkward[k++ % (sizeof awkward / sizeof awkward[0])];
         else
@@ -369,6 +385,7 @@ static void test_wire(void) {
 
 int main(void) {
     test_every_option();
+    test_files();
     test_all_together();
     test_prompts();
     test_foreign();

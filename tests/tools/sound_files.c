@@ -293,6 +293,43 @@ static void test_converted(const float *samples) {
     check_wav(in_work("converted.wav"), samples, 2); /* floats of Gemma have become BF16 */
 }
 
+/* --audio-vae counts where a model is loaded already, and where a clip is repeated. Folder "silent" has no such part.
+ */
+static void test_named_again(const float *samples) {
+    char lines[2000], here[4096], made[320], again[320];
+    png_file png;
+    snprintf(made, sizeof made, "%s", in_work("told.apng"));
+    snprintf(again, sizeof again, "%s", in_work("again.apng"));
+    outcome o = RUN("-m", (char *)(uintptr_t)in_work("silent"), REQUEST, "--audio-vae", SOUNDS "/", "-o", made);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    check_wav(in_work("told.wav"), samples, 0);
+    png = read_png(made);
+    CHECK_MESSAGE(strstr(png.text, ", Audio VAE: "), "%s", png.text);
+    free(png.rgb);
+    o = RUN("--repeat-from", made, "-m", (char *)(uintptr_t)in_work("silent"), "-o", again);
+    check_refusal(o, 3, "which is neither here nor beside it; name it with --audio-vae");
+    CHECK(getcwd(here, sizeof here - sizeof SOUNDS - 1) != NULL);
+    snprintf(here + strlen(here), sizeof SOUNDS + 1, "/%s", SOUNDS);
+    CHECK(symlink(here, in_work("pipe_ltx2")) == 0);
+    o = RUN("--repeat-from", made, "-m", (char *)(uintptr_t)in_work("silent"), "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_files(made, again), "%s", o.err);
+    check_wav(in_work("again.wav"), samples, 0);
+    snprintf(lines, sizeof lines,
+             "{\"prompt\": \"a fox\", \"output\": \"%s\"}\n"
+             "{\"prompt\": \"a fox\", \"output\": \"%s\", \"audio_vae\": \"%s\"}\n"
+             "{\"prompt\": \"a fox\", \"output\": \"%s\"}\n",
+             in_work("line1.apng"), in_work("line2.apng"), SOUNDS, in_work("line3.apng"));
+    store(in_work("lines"), lines, strlen(lines));
+    o = RUN("-m", (char *)(uintptr_t)in_work("silent"), "--steps", "1", "-W", "64", "-H", "32", "--frames", "9",
+            "--fps", "24", "--batch", (char *)(uintptr_t)in_work("lines"));
+    if (strstr(o.err, "built without jansson")) {
+        printf("skipped: lines of JSON: build/dit has no jansson\n");
+        return;
+    }
+    CHECK_MESSAGE(o.code == 0 && !exists(in_work("line1.wav")) && !exists(in_work("line3.wav")), "%s", o.err);
+    check_wav(in_work("line2.wav"), samples, 0);
+}
+
 static void test_parts(const float *samples) {
     static float other[SAMPLES * CHANNELS];
     dit_component part = {0};
@@ -318,6 +355,7 @@ static void test_parts(const float *samples) {
             (char *)(uintptr_t)in_work("given.y4m"));
     CHECK_MESSAGE(o.code == 0, "%s", o.err);
     check_wav(in_work("given.wav"), samples, 0);
+    test_named_again(samples);
     part.role = DIT_ROLE_SOUND;
     part.source.path = SOUNDS; /* a component that has both, or the one that is missing */
     job = NULL;
