@@ -7,7 +7,14 @@
 
 #define EXPERTS "tests/fixtures/pipe_wan22_i2v_a14b"
 #define PICTURES "tests/fixtures/pipe_pixart_sigma"
-enum { WIDTH = 32, HEIGHT = 32, MOST_STEPS = 8, ROOM = 1 << 17, VALUES = 5 * WIDTH * HEIGHT * 4 };
+enum {
+    WIDTH = 32,
+    HEIGHT = 32,
+    MOST_STEPS = 8,
+    ROOM = 1 << 17,
+    VALUES = 5 * WIDTH * HEIGHT * 4,
+    HEAD = 64 /* bytes in front of an allocation, where its size is noted */
+};
 
 typedef struct kind { /* a request */
     const char *model, *sampler;
@@ -31,6 +38,18 @@ typedef struct course {
 } course;
 
 static dit_context *context;
+static size_t missing; /* bytes of an allocation that fails, after `spared` others of that size; 0: none fails */
+static int spared;
+
+static void *host_alloc(size_t size, size_t align, void *user) {
+    (void)user;
+    return missing && size == missing && spared-- == 0 ? NULL : test_block(size, align);
+}
+
+static void host_free(void *memory, size_t size, void *user) {
+    (void)size, (void)user;
+    free(memory);
+}
 
 static dit_model *load(const char *folder) {
     dit_model_desc desc = {0};
@@ -69,6 +88,13 @@ static uint32_t step_of(const void *state) {
     uint32_t words[5];
     memcpy(words, state, sizeof words);
     return words[4];
+}
+
+/* Bytes of what the solver remembers in a state, which its eighth word says. */
+static uint32_t bytes_of(const void *state) {
+    uint32_t words[8];
+    memcpy(words, state, sizeof words);
+    return words[7];
 }
 
 /* Steps a job until `end` steps are finished in its state, or to its end; whatever a state says goes into *out, or is
@@ -233,14 +259,68 @@ static void test_refusals(void) {
     dit_model_destroy(model);
 }
 
+/* Without host memory for `bytes` of what the solver remembers, the message names the member that asked for it. */
+static void check_named(const dit_job_desc *desc, uint32_t bytes, const char *member) {
+    dit_result result = DIT_ERROR_OUT_OF_HOST_MEMORY;
+    dit_error err = {0};
+    char wanted[64];
+    bool told = false;
+    int others;
+    snprintf(wanted, sizeof wanted, "no host memory for %s", member);
+    for (others = 0; others < 16 && result == DIT_ERROR_OUT_OF_HOST_MEMORY; others++) {
+        dit_job *job = NULL;
+        missing = bytes + HEAD;
+        spared = others;
+        result = dit_job_create(context, desc, &job, &err);
+        missing = 0;
+        told = told || (result < 0 && strcmp(err.message, wanted) == 0);
+        dit_job_destroy(job);
+    }
+    CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(told, "nothing says \"%s\"", wanted);
+}
+
+static void test_without_memory(void) {
+    static unsigned char state[ROOM];
+    dit_context *one = context;
+    dit_model *model = load(kinds[2].model);
+    dit_job_desc desc = describe(&kinds[2], model);
+    dit_context_desc two = {0};
+    size_t size = sizeof state;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    if (!CHECK(model && dit_job_create(context, &desc, &job, &err) == DIT_OK)) return;
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK && dit_job_save_state(job, state, &size, &err) == DIT_OK);
+    dit_job_destroy(job);
+    check_named(&desc, bytes_of(state), "keep_state");
+    dit_model_destroy(model);
+    two.devices = "0,0"; /* on one device nothing is resumed */
+    two.allocator.alloc = host_alloc;
+    two.allocator.free = host_free;
+    if (CHECK_MESSAGE(dit_context_create(&two, &context, &err) == DIT_OK, "%s", err.message)) {
+        model = load(kinds[2].model);
+        desc.model = model;
+        desc.keep_state = false;
+        desc.resume_on_loss = true;
+        desc.split = "cfg2";
+        if (model) check_named(&desc, bytes_of(state), "resume_on_loss");
+        dit_model_destroy(model);
+        dit_context_destroy(context);
+    }
+    context = one;
+}
+
 int main(void) {
     dit_context_desc desc = {0};
     dit_error err = {0};
     size_t i;
+    desc.allocator.alloc = host_alloc;
+    desc.allocator.free = host_free;
     test_vulkan_begin();
     CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message);
     for (i = 0; context && i < DITI_COUNT(kinds); i++) test_kind(&kinds[i]);
     if (context) test_refusals();
+    if (context) test_without_memory();
     dit_context_destroy(context);
     test_vulkan_end();
     return TEST_END("state");
