@@ -133,9 +133,11 @@ static bool makes_clip(const app *a) {
     return a->r.frames > 1 || a->r.loops > 1 || (ending && ending->kind != CLIP_PNGS) || clip_is_pattern(a->o.output);
 }
 
-/* Whether a clip's sound is written, with it or beside it; standard output has frames alone. */
+/* Whether a clip's sound is written, with it or beside it; standard output has frames alone. --info tells of a clip
+   that has one. */
 static bool makes_sound(const app *a) {
-    return a->info.sound_rate && !a->o.no_sound && a->o.output && !to_stdout(&a->o) && makes_clip(a) && a->r.loops <= 1;
+    if (!a->info.sound_rate || a->o.no_sound || a->r.loops > 1) return false;
+    return a->o.output ? !to_stdout(&a->o) && makes_clip(a) : a->r.frames > 1;
 }
 
 /* A picture or clip on standard output: one, and not for a terminal. Events of --json go there, too. */
@@ -427,11 +429,11 @@ static int check_numbers(app *a) {
     if (!code) code = take_numbers(o, &a->r.numbers);
     if (!code) code = check_ranges(o, &a->r.numbers);
     if (!code && o->skip_blocks) code = take_blocks(o->skip_blocks, &a->r.skip_blocks);
-    if (!code && !o->slg_scale && (o->skip_blocks || o->skip_first || o->skip_last))
+    if (!code && !o->slg_scale && ((o->skip_blocks && !o->stg_scale) || o->skip_first || o->skip_last))
         code = complain(EXIT_USAGE, "%s: it is about --slg-scale, which is not there; say that, too, or leave it out",
-                        o->skip_blocks  ? "--skip-layers"
-                        : o->skip_first ? "--skip-layer-start"
-                                        : "--skip-layer-end");
+                        o->skip_blocks && !o->stg_scale ? "--skip-layers"
+                        : o->skip_first                 ? "--skip-layer-start"
+                                                        : "--skip-layer-end");
     if (!code && o->clip_skip) code = take_clip_skip(o->clip_skip, &a->r.clip_skip);
     if (!a->r.clip_skip) a->o.clip_skip = NULL;
     if (!code && o->vae_tile)

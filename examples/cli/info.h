@@ -207,9 +207,13 @@ static bool measure_op(const dit_op_info *op, void *user) {
 static void tell_memory(bool clip, const weight_table *table, const plan_view *view, const dit_memory *memory) {
     uint64_t texts =
         role_bytes(table, DIT_ROLE_TEXT_1) + role_bytes(table, DIT_ROLE_TEXT_2) + role_bytes(table, DIT_ROLE_TEXT_3);
+    const uint64_t sound = role_bytes(table, DIT_ROLE_SOUND);
     const uint64_t weights[3] = {texts, role_bytes(table, DIT_ROLE_TRANSFORMER),
-                                 role_bytes(table, DIT_ROLE_VAE) + role_bytes(table, DIT_ROLE_TAE)};
-    const char *const names[3] = {"text", "transformer", clip ? "autoencoder (*)" : "autoencoder"};
+                                 role_bytes(table, DIT_ROLE_VAE) + role_bytes(table, DIT_ROLE_TAE) + sound};
+    const char *const names[3] = {"text", "transformer",
+                                  !clip   ? "autoencoder"
+                                  : sound ? "decoders (*)"
+                                          : "autoencoder (*)"};
     int i;
     printf("%-17s%12s%16s%14s\n", "while it works", "weights", "activations", "GFLOP");
     for (i = 0; i < 3; i++) {

@@ -7,12 +7,25 @@
 #define DITI_EVEN_FRAMES 4u /* latent frames that are changed */
 #define DITI_EVEN_NEXT 5u   /* most latent frames that they are compared with */
 
+static diti_tensor diti_even_sum(diti_graph *graph, diti_tensor x, float scale, float offset, diti_tensor add) {
+    return diti_scaled_sum(graph, "even first frames", x, scale, offset, add, 0);
+}
+
+/* What of x is above least, less least; else 0. */
+static diti_tensor diti_even_above(diti_graph *graph, diti_tensor x, float least) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.scale = 1;
+    desc.offset = -least;
+    desc.activation = DITI_ACTIVATION_RELU;
+    desc.out_f32 = true;
+    desc.name = "even first frames";
+    return diti_elementwise(graph, x, &desc);
+}
+
 /* to - from, no less than least and no more than most. */
 static diti_tensor diti_even_way(diti_graph *graph, diti_tensor from, diti_tensor to, float least, float most) {
-    diti_tensor way = diti_row_map(graph, from, -1, 0, false, to);
-    diti_tensor above = diti_row_map(graph, way, 1, -most, true, 0);
-    way = diti_row_map(graph, way, 1, -least, true, 0);
-    return diti_row_map(graph, above, -1, least, false, way);
+    diti_tensor way = diti_even_sum(graph, from, -1, 0, to), above = diti_even_above(graph, way, most);
+    return diti_even_sum(graph, above, -1, least, diti_even_above(graph, way, least));
 }
 
 DIT_INTERNAL diti_tensor diti_even_first(diti_graph *graph, diti_tensor planes, uint32_t area) {
@@ -29,11 +42,11 @@ DIT_INTERNAL diti_tensor diti_even_first(diti_graph *graph, diti_tensor planes, 
     way = diti_even_way(graph, from.deviation, to.deviation, -0.1f, 0.25f);
     way = diti_multiply(graph, way, from.inverse, 0, "even first frames");
     diti_fill_zeros(graph, factors);
-    factors = diti_row_map(graph, factors, 0, 1, false, way);
+    factors = diti_even_sum(graph, factors, 0, 1, way);
     x = diti_tensor_view(graph, from.centred, 0, from.rows, 0, DITI_ROW_WIDTH);
     x = diti_multiply(graph, x, factors, 0, "even first frames");
-    x = diti_row_map(graph, x, 0, 0, false, from.mean);
-    x = diti_row_map(graph, x, 0, 0, false, diti_even_way(graph, from.mean, to.mean, -0.05f, 0.1f));
+    x = diti_even_sum(graph, x, 0, 0, from.mean);
+    x = diti_even_sum(graph, x, 0, 0, diti_even_way(graph, from.mean, to.mean, -0.05f, 0.1f));
     diti_copy(graph, planes, out, "latents of an even clip");
     diti_copy(graph, diti_tensor_reshape(graph, x, channels, DITI_EVEN_FRAMES * area),
               diti_tensor_view(graph, out, 0, channels, 0, DITI_EVEN_FRAMES * area), "even first frames");

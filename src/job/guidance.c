@@ -97,6 +97,18 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) 
     return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
 }
 
+/* A member of dit_guidance that is given and does nothing, because there is no guidance; NULL: none. */
+static const char *diti_guidance_without(const diti_job_request *request) {
+    const dit_guidance *guidance = &request->guidance;
+    if (request->shape.guided) return NULL;
+    if (guidance->rescale > 0) return "guidance.rescale";
+    if (guidance->project > 0) return "guidance.project";
+    if (guidance->norm_limit > 0) return "guidance.norm_limit";
+    if (guidance->length_limit > 0) return "guidance.length_limit";
+    if (guidance->dynamic) return "guidance.dynamic";
+    return guidance->first > 0 || (guidance->last > 0 && guidance->last < 1) ? "guidance.first or last" : NULL;
+}
+
 DIT_INTERNAL void diti_job_request_kinds(const diti_env *env, diti_job_request *request) {
     const char *idle = NULL;
     uint32_t step, i;
@@ -112,6 +124,10 @@ DIT_INTERNAL void diti_job_request_kinds(const diti_env *env, diti_job_request *
     if (idle)
         diti_log(env, DITI_LOG_WARNING, "%s has no effect: none of the %u steps lies in its part of them", idle,
                  (unsigned)request->shape.steps);
+    idle = diti_guidance_without(request);
+    if (idle)
+        diti_log(env, DITI_LOG_WARNING, "%s has no effect: guidance is off; give guidance.scale another value than 1",
+                 idle);
 }
 
 /* Skip-layer guidance with diffusers' defaults for what is 0. */

@@ -716,9 +716,10 @@ typedef struct diti_moments {
     diti_tensor mean, deviation, inverse; /* inverse: of deviation, which divides by one value less */
     uint32_t rows;
 } diti_moments;
-/* scale * x + offset + add; positive: of scale * x + offset what is above 0. */
-DIT_INTERNAL diti_tensor diti_row_map(diti_graph *graph, diti_tensor x, float scale, float offset, bool positive,
-                                      diti_tensor add);
+/* scale * x + offset + add, F32, where out is; add 0: none, out 0: a new tensor. name: what the sum is for, in traces.
+ */
+DIT_INTERNAL diti_tensor diti_scaled_sum(diti_graph *graph, const char *name, diti_tensor x, float scale, float offset,
+                                         diti_tensor add, diti_tensor out);
 /* Frames [first, first + frames) of planes F32 [C, any * area]; C * frames * area is a multiple of DITI_ROW_WIDTH. */
 DIT_INTERNAL diti_moments diti_moments_measure(diti_graph *graph, diti_tensor planes, uint32_t area, uint32_t first,
                                                uint32_t frames);

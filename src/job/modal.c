@@ -96,17 +96,6 @@ DIT_INTERNAL dit_result diti_modal_write(diti_share *share, dit_error *err) {
     return result;
 }
 
-/* scale * x + add where out is; add 0: none. */
-static void diti_modal_sum(diti_graph *graph, diti_tensor x, float scale, diti_tensor add, diti_tensor out) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.scale = scale;
-    desc.add = add;
-    desc.out = out;
-    desc.out_f32 = true;
-    desc.name = "guidance";
-    diti_elementwise(graph, x, &desc);
-}
-
 /* Rows [row, row + C) of x in the columns of the pictures (0) or of the sound (1). */
 static diti_tensor diti_modal_part(const diti_share *share, diti_graph *graph, diti_tensor x, uint32_t row,
                                    uint32_t channels, uint32_t part) {
@@ -117,18 +106,25 @@ static diti_tensor diti_modal_part(const diti_share *share, diti_graph *graph, d
                             part ? request->shape.sound_tokens : pictures);
 }
 
+/* scale * c + (1 - scale) * u where out is. */
+static void diti_modal_mix(diti_graph *graph, diti_tensor c, float scale, diti_tensor u, diti_tensor out) {
+    u = diti_scaled_sum(graph, "guidance", u, 1 - scale, 0, 0, 0);
+    diti_scaled_sum(graph, "guidance", c, scale, 0, u, out);
+}
+
 /* The conditional prediction becomes u + sound_scale * (c - u) where the sound is. */
 static void diti_modal_scale(const diti_share *share, diti_graph *graph, diti_tensor both, uint32_t channels) {
     float scale = share->job->request.shape.sound_scale;
     diti_tensor u = diti_modal_part(share, graph, both, 0, channels, 1),
                 c = diti_modal_part(share, graph, both, channels, channels, 1);
-    diti_modal_sum(graph, c, scale, diti_row_map(graph, u, 1 - scale, 0, false, 0), c);
+    diti_modal_mix(graph, c, scale, u, c);
 }
 
 /* Rescales a part of the guided prediction v, with x0 = x - t * v: v - (k - 1) * x0 / t, where k is 1 - rescale +
    rescale * (deviation of the conditional x0) / (deviation of the guided one). */
 static void diti_modal_rescale(const diti_share *share, diti_graph *graph, diti_tensor conditional, diti_tensor guided,
                                diti_tensor over_time, diti_tensor out, uint32_t part) {
+    static const char name[] = "rescaled guidance";
     uint32_t channels = diti_tensor_rows(graph, out), columns;
     float rescale = share->job->request.shape.rescales;
     diti_tensor x0 = diti_modal_part(share, graph, guided, 0, channels, part), factors, block, way;
@@ -137,23 +133,24 @@ static void diti_modal_rescale(const diti_share *share, diti_graph *graph, diti_
     columns = diti_tensor_columns(graph, x0);
     to = diti_moments_measure(graph, diti_modal_part(share, graph, conditional, 0, channels, part), 1, 0, columns);
     from = diti_moments_measure(graph, x0, 1, 0, columns);
-    factors = diti_tensor_new(graph, DITI_F32, from.rows, DITI_ROW_WIDTH, "guidance");
-    block = diti_tensor_new(graph, DITI_F32, from.rows, DITI_ROW_WIDTH, "guidance");
+    factors = diti_tensor_new(graph, DITI_F32, from.rows, DITI_ROW_WIDTH, name);
+    block = diti_tensor_new(graph, DITI_F32, from.rows, DITI_ROW_WIDTH, name);
     if (diti_graph_failed(graph)) return;
-    way = diti_row_map(graph, diti_multiply(graph, to.deviation, from.inverse, 0, "guidance"), rescale, -rescale, false,
-                       0);
-    way = diti_multiply(graph, way, over_time, 0, "guidance");
+    way = diti_multiply(graph, to.deviation, from.inverse, 0, name);
+    way = diti_scaled_sum(graph, name, way, rescale, -rescale, 0, 0);
+    way = diti_multiply(graph, way, over_time, 0, name);
     diti_fill_zeros(graph, factors);
-    factors = diti_row_map(graph, factors, 0, 0, false, way);
-    diti_copy(graph, x0, diti_tensor_reshape(graph, block, channels, columns), "guidance");
-    block = diti_multiply(graph, block, factors, 0, "guidance");
+    factors = diti_scaled_sum(graph, name, factors, 0, 0, way, 0);
+    diti_copy(graph, x0, diti_tensor_reshape(graph, block, channels, columns), name);
+    block = diti_multiply(graph, block, factors, 0, name);
     out = diti_modal_part(share, graph, out, 0, channels, part);
-    diti_modal_sum(graph, diti_tensor_reshape(graph, block, channels, columns), -1, out, out);
+    diti_scaled_sum(graph, name, diti_tensor_reshape(graph, block, channels, columns), -1, 0, out, out);
 }
 
 /* x - times * v. */
 static diti_tensor diti_modal_clean(const diti_share *share, diti_graph *graph, diti_tensor v, diti_tensor times) {
-    return diti_row_map(graph, diti_multiply(graph, v, times, 0, "guidance"), -1, 0, false, share->program.step.latent);
+    v = diti_multiply(graph, v, times, 0, "clean latent");
+    return diti_scaled_sum(graph, "clean latent", v, -1, 0, share->program.step.latent, 0);
 }
 
 /* perturb * (c - p) + isolate * (c - i), c the conditional prediction, p and i those of further evaluations; 0: none.
@@ -176,8 +173,8 @@ static diti_tensor diti_modal_terms(diti_share *share, diti_graph *graph, diti_t
         if (factors[i] <= 0) continue;
         other = diti_guidance_other(share, graph, i ? 0 : request->guidance.skip_blocks, i > 0);
         if (diti_graph_failed(graph)) return 0;
-        other = diti_row_map(graph, other, -factors[i], 0, false, terms);
-        terms = diti_row_map(graph, conditional, factors[i], 0, false, other);
+        other = diti_scaled_sum(graph, "terms of guidance", other, -factors[i], 0, terms, 0);
+        terms = diti_scaled_sum(graph, "terms of guidance", conditional, factors[i], 0, other, 0);
     }
     if (divided && terms) diti_send(graph, terms, device);
     return terms;
@@ -193,22 +190,22 @@ DIT_INTERNAL diti_tensor diti_modal_guide(diti_share *share, diti_graph *graph, 
     terms = diti_modal_terms(share, graph, diti_tensor_view(graph, both, channels, channels, 0, columns));
     if (shape->rescales <= 0) {
         if (shape->sound_scale > 0 && shape->sound_scale != 1) diti_modal_scale(share, graph, both, channels);
-        return terms ? diti_row_map(graph, both, 1, 0, false, terms) : both;
+        return terms ? diti_scaled_sum(graph, "guidance", both, 1, 0, terms, 0) : both;
     }
     out = diti_tensor_new(graph, DITI_F32, channels, columns, "guided prediction");
     times = diti_tensor_new(graph, DITI_F32, channels, columns, "times");
     row = diti_select_row(graph, share->program.times, share->program.step_row, "select times");
     if (diti_graph_failed(graph)) return 0;
     diti_fill_zeros(graph, times);
-    times = diti_row_map(graph, times, 0, 0, false, diti_tensor_view(graph, row, 0, 1, 0, columns));
+    times = diti_scaled_sum(graph, "times", times, 0, 0, diti_tensor_view(graph, row, 0, 1, 0, columns), 0);
     conditional = diti_tensor_view(graph, both, channels, channels, 0, columns);
     diti_copy(graph, conditional, out, "guided prediction");
     for (part = 0; part < 2 && !diti_graph_failed(graph); part++) {
         diti_tensor u = diti_modal_part(share, graph, both, 0, channels, part),
                     v = diti_modal_part(share, graph, out, 0, channels, part);
-        diti_modal_sum(graph, v, shape->scales[part], diti_row_map(graph, u, 1 - shape->scales[part], 0, false, 0), v);
+        diti_modal_mix(graph, v, shape->scales[part], u, v);
     }
-    if (terms) diti_modal_sum(graph, out, 1, terms, out);
+    if (terms) diti_scaled_sum(graph, "guidance", out, 1, 0, terms, out);
     conditional = diti_modal_clean(share, graph, conditional, times);
     guided = diti_modal_clean(share, graph, out, times);
     for (part = 0; part < 2 && !diti_graph_failed(graph); part++)

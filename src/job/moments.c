@@ -5,17 +5,21 @@
 
 #define DITI_MOMENTS_SMALL 1e-6f
 
-/* scale * x + offset + add; positive: of scale * x + offset what is above 0. */
-DIT_INTERNAL diti_tensor diti_row_map(diti_graph *graph, diti_tensor x, float scale, float offset, bool positive,
-                                      diti_tensor add) {
+DIT_INTERNAL diti_tensor diti_scaled_sum(diti_graph *graph, const char *name, diti_tensor x, float scale, float offset,
+                                         diti_tensor add, diti_tensor out) {
     diti_elementwise_desc desc = DITI_ZERO;
     desc.scale = scale;
     desc.offset = offset;
-    desc.activation = positive ? DITI_ACTIVATION_RELU : DITI_ACTIVATION_NONE;
     desc.add = add;
+    desc.out = out;
     desc.out_f32 = true;
-    desc.name = "mean and deviation";
+    desc.name = name;
     return diti_elementwise(graph, x, &desc);
+}
+
+/* scale * x + offset + add. */
+static diti_tensor diti_moments_sum(diti_graph *graph, diti_tensor x, float scale, float offset, diti_tensor add) {
+    return diti_scaled_sum(graph, "mean and deviation", x, scale, offset, add, 0);
 }
 
 /* All values of x, as one row: LayerNorm or RMSNorm of it, in the shape of x. */
@@ -48,8 +52,7 @@ static diti_tensor diti_moments_under(diti_graph *graph, float value, diti_tenso
     diti_tensor both = diti_tensor_new(graph, DITI_F32, 2, DITI_ROW_WIDTH, "mean and deviation");
     diti_moments_fill(graph, both, 0, value);
     diti_copy(graph, x, diti_moments_row(graph, both, 1), "mean and deviation");
-    return diti_row_map(graph, diti_moments_row(graph, diti_moments_norm(graph, both, true), 0), 0.70710678f, 0, false,
-                        0);
+    return diti_moments_sum(graph, diti_moments_row(graph, diti_moments_norm(graph, both, true), 0), 0.70710678f, 0, 0);
 }
 
 /* One over the root of the mean square of x, whose last rows are 0 and DITI_MOMENTS_SMALL. */
@@ -58,11 +61,11 @@ static diti_tensor diti_moments_inverse_root(diti_graph *graph, diti_tensor x) {
     diti_moments_fill(graph, x, rows - 2, 0);
     diti_moments_fill(graph, x, rows - 1, DITI_MOMENTS_SMALL);
     x = diti_moments_row(graph, diti_moments_norm(graph, x, true), rows - 1);
-    return diti_row_map(graph, x, 1 / DITI_MOMENTS_SMALL, 0, false, 0);
+    return diti_moments_sum(graph, x, 1 / DITI_MOMENTS_SMALL, 0, 0);
 }
 
 static diti_tensor diti_moments_invert(diti_graph *graph, diti_tensor x) {
-    return diti_row_map(graph, diti_moments_under(graph, DITI_MOMENTS_SMALL, x), 1 / DITI_MOMENTS_SMALL, 0, false, 0);
+    return diti_moments_sum(graph, diti_moments_under(graph, DITI_MOMENTS_SMALL, x), 1 / DITI_MOMENTS_SMALL, 0, 0);
 }
 
 /* Frames [first, first + frames) of planes. With n values of the sum S and of squares Q, among n + 16 of which the rest
@@ -83,10 +86,10 @@ DIT_INTERNAL diti_moments diti_moments_measure(diti_graph *graph, diti_tensor pl
     zero = diti_moments_row(graph, diti_moments_norm(graph, x, false), out.rows);
     root = diti_multiply(graph, root, diti_moments_under(graph, 1, zero), 0, "mean and deviation");
     out.mean =
-        diti_row_map(graph, diti_multiply(graph, root, zero, 0, "mean and deviation"), (float)(-all / n), 0, false, 0);
-    out.centred = diti_row_map(graph, x, 0, 0, false, diti_row_map(graph, out.mean, -1, 0, false, 0));
+        diti_moments_sum(graph, diti_multiply(graph, root, zero, 0, "mean and deviation"), (float)(-all / n), 0, 0);
+    out.centred = diti_moments_sum(graph, x, 0, 0, diti_moments_sum(graph, out.mean, -1, 0, 0));
     root = diti_moments_inverse_root(graph, out.centred);
-    out.inverse = diti_row_map(graph, root, (float)sqrt((n - 1) / all), 0, false, 0);
+    out.inverse = diti_moments_sum(graph, root, (float)sqrt((n - 1) / all), 0, 0);
     out.deviation = diti_moments_invert(graph, out.inverse);
     return out;
 }

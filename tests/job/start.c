@@ -429,6 +429,37 @@ static void listen(int level, const char *message, void *user) {
     snprintf(told, sizeof told, "%s", message);
 }
 
+/* Members of dit_guidance that have nothing to work on are told by name. */
+static void test_without_guidance(void) {
+    static const char *const names[] = {"rescale", "project", "norm_limit", "length_limit", "dynamic", "first or last"};
+    diti_env env = test_env(NULL);
+    char wanted[64];
+    size_t i, k;
+    env.logger.func = listen;
+    env.logger.max_level = 1;
+    for (i = 0; i < 2 * DITI_COUNT(names); i++) {
+        diti_job_request request;
+        dit_guidance *guidance = &request.guidance;
+        float *const numbers[] = {
+            &guidance->rescale, &guidance->project, &guidance->norm_limit, &guidance->length_limit, NULL,
+            &guidance->first};
+        k = i / 2;
+        memset(&request, 0, sizeof request);
+        request.shape.steps = 4;
+        request.shape.guided = i % 2;
+        if (numbers[k])
+            *numbers[k] = 0.5f;
+        else
+            guidance->dynamic = true;
+        if (k == 5) guidance->last = 1;
+        told[0] = 0;
+        diti_job_request_kinds(&env, &request);
+        snprintf(wanted, sizeof wanted, "guidance.%s has no effect: guidance is off", names[k]);
+        CHECK_MESSAGE(request.shape.guided ? !told[0] : strncmp(told, wanted, strlen(wanted)) == 0, "%s: \"%s\"",
+                      names[k], told);
+    }
+}
+
 /* Parts of the steps in which no step lies are told: of guidance, of skip-layer guidance with diffusers' defaults, of a
    control net. */
 static void test_idle(void) {
@@ -675,6 +706,8 @@ int main(int argc, char **argv) {
         test_gate();
         test_fractions();
         test_idle();
+        test_without_guidance();
+        test_without_guidance();
         test_gate_restart();
         test_gate_of_classes();
         test_refusals();

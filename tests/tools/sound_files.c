@@ -246,6 +246,117 @@ static void test_muxing(const float *samples) {
     CHECK_MESSAGE(o.code == 0 && !exists(in_work("seen.wav")), "--no-sound: %s", o.err);
 }
 
+/* ---- Guidance ---- */
+
+/* What an option adds to a clip: its frames are other ones. */
+static void check_changes(char *const *options, const char *than, const char *made) {
+    char *words[32] = {"dit", CLIP, "--steps", "2", "-o", (char *)(uintptr_t)made};
+    int n = 0;
+    while (words[n]) n++;
+    while (*options) words[n++] = *options++;
+    outcome o = run_as(STREAMS_PIPES, NO_STOP, words);
+    CHECK_MESSAGE(o.code == 0 && other_files(than, made), "%s: %s", words[n - 1], o.err);
+}
+
+/* No option about guidance is passed over quietly: it changes the clip, it is refused, or a warning names it. */
+static void test_guidance(void) {
+    static const struct {
+        char *options[3];
+        const char *says;
+    } idle[] = {{{"--guidance-rescale", "0.7"}, "--guidance-rescale has no effect: guidance is off"},
+                {{"--apg-eta", "0"}, "--apg-eta has no effect: guidance is off"},
+                {{"--apg-norm", "5"}, "--apg-norm has no effect: guidance is off"},
+                {{"--cfg-normalization", "1"}, "--cfg-normalization has no effect: guidance is off"},
+                {{"--dynamic-guidance"}, "--dynamic-guidance has no effect: guidance is off"},
+                {{"--guidance-end", "0.5"}, "--guidance-start or --guidance-end has no effect: guidance is off"}};
+    char usual[320], made[320], whole[320];
+    snprintf(usual, sizeof usual, "%s", in_work("usual.y4m"));
+    snprintf(made, sizeof made, "%s", in_work("guided.y4m"));
+    snprintf(whole, sizeof whole, "%s", in_work("perturbed.y4m"));
+    check_changes(LIST(NULL), in_work("fox.y4m"), usual);
+    check_changes(LIST("--guidance-rescale", "0.7"), usual, made);
+    check_changes(LIST("--modality-scale", "3"), usual, made);
+    check_changes(LIST("--no-sound", "--modality-scale", "3"), usual, made);
+    check_changes(LIST("--no-sound", "--sound-cfg-scale", "5"), usual, made);
+    check_changes(LIST("--stg-scale", "1"), usual, whole);
+    check_changes(LIST("--stg-scale", "1", "--skip-layers", "0"), whole, made);
+    for (size_t i = 0; i < DITI_COUNT(idle); i++) {
+        char *const *options = (char *const *)idle[i].options;
+        outcome o = options[1] ? RUN(CLIP, "--cfg-scale", "1", "-o", made, options[0], options[1])
+                               : RUN(CLIP, "--cfg-scale", "1", "-o", made, options[0]);
+        CHECK_MESSAGE(o.code == 0 && strstr(o.err, idle[i].says), "%d %s, not \"%s\"", o.code, o.err, idle[i].says);
+    }
+    check_refusal(RUN(CLIP, "-q", "--cfg-scale", "1", "--modality-scale", "3", "-o", made), 2,
+                  "--stg-scale and --modality-scale add to guidance, which is off");
+    check_refusal(RUN(CLIP, "-q", "--cfg-scale", "1", "--sound-cfg-scale", "5", "-o", made), 2,
+                  "--sound-cfg-scale is 5, and guidance is off");
+    check_refusal(RUN(CLIP, "-q", "--skip-layers", "0", "-o", made), 2, "--skip-layers: it is about --slg-scale");
+    check_refusal(RUN(QUICK, "-q", "--modality-scale", "3"), 2,
+                  "--stg-scale and --modality-scale are LTX-2's, and this model is another one");
+    check_refusal(RUN(QUICK, "-q", "--sound-cfg-scale", "3"), 2, "clips of this model are made without a sound");
+}
+
+/* Names of a job's ops in a text: "guidance|clean latent|", each once. */
+typedef struct op_names {
+    char text[65536];
+} op_names;
+
+static bool note_op(const dit_op_info *op, void *user) {
+    op_names *names = (op_names *)user;
+    char name[128];
+    snprintf(name, sizeof name, "|%s|", op->name);
+    if (!strstr(names->text, name) && strlen(names->text) + strlen(name) < sizeof names->text)
+        strcat(names->text, *names->text ? name + 1 : name);
+    return true;
+}
+
+/* Names of ops in traces say what the sums of guidance are for. */
+static void test_names(api *a) {
+    static op_names names;
+    dit_job_desc desc = request(a);
+    dit_inspector inspector = {0};
+    inspector.op = note_op;
+    inspector.user = &names;
+    desc.guidance.isolate = 3;
+    CHECK_MESSAGE(dit_job_inspect(a->context, &desc, &inspector, &a->err) == DIT_OK, "%s", a->err.message);
+    CHECK_MESSAGE(strstr(names.text, "|terms of guidance|") && strstr(names.text, "|guidance|") &&
+                      !strstr(names.text, "|mean and deviation|"),
+                  "%s", names.text);
+    names.text[0] = 0;
+    desc.guidance.rescale = 0.7f;
+    CHECK_MESSAGE(dit_job_inspect(a->context, &desc, &inspector, &a->err) == DIT_OK, "%s", a->err.message);
+    CHECK_MESSAGE(strstr(names.text, "|clean latent|") && strstr(names.text, "|rescaled guidance|") &&
+                      strstr(names.text, "|mean and deviation|"),
+                  "%s", names.text);
+}
+
+/* The sound's weights and its work count where memory is told. */
+static void check_counted(api *a, api *silent) {
+    dit_job_desc with = request(a), without = with, none = request(silent);
+    dit_memory m[3];
+    without.no_sound = true;
+    CHECK_MESSAGE(dit_job_memory(a->context, &with, &m[0], &a->err) == DIT_OK &&
+                      dit_job_memory(a->context, &without, &m[1], &a->err) == DIT_OK &&
+                      dit_job_memory(silent->context, &none, &m[2], &a->err) == DIT_OK,
+                  "%s", a->err.message);
+    CHECK_MESSAGE(m[0].weights == m[1].weights && m[1].weights > m[2].weights + 200000, "weights %.0f, %.0f, %.0f",
+                  (double)m[0].weights, (double)m[1].weights, (double)m[2].weights);
+    CHECK_MESSAGE(m[0].peak > m[1].peak, "peak %.0f, without sound %.0f", (double)m[0].peak, (double)m[1].peak);
+}
+
+static void test_counted(api *silent) {
+    dit_model_info info;
+    char with[1000];
+    api loud, *a = &loud;
+    if (CHECK_MESSAGE(open_api(a, SOUNDS, NULL, &info), "%s", a->err.message)) check_counted(a, silent);
+    close_api(a);
+    outcome o = RUN("--info", (char *)(uintptr_t)SOUNDS, "--frames", "9", "-W", "64", "-H", "32");
+    CHECK_MESSAGE(o.code == 0 && told(&o, "\ndecoders (*) "), "%s", o.out);
+    snprintf(with, sizeof with, "%s", told(&o, "\ndecoders (*) ") ? told(&o, "\ndecoders (*) ") : "");
+    o = RUN("--info", (char *)(uintptr_t)SOUNDS, "--frames", "9", "-W", "64", "-H", "32", "--no-sound");
+    CHECK_MESSAGE(o.code == 0 && told(&o, "\ndecoders (*) ") && !told(&o, with), "%s", o.out);
+}
+
 /* ---- Parts ---- */
 
 static void copy(const char *from, const char *to) {
@@ -343,6 +454,7 @@ static void test_parts(const float *samples) {
             CHECK(dit_job_read(job, DIT_READ_SOUND_F32, 0, 0, other, sizeof other, 0, &a.err) ==
                   DIT_ERROR_INVALID_ARGUMENT);
         dit_job_destroy(job);
+        test_counted(&a);
     }
     close_api(&a);
     outcome o = RUN("--info", (char *)(uintptr_t)in_work("silent"));
@@ -399,10 +511,12 @@ int main(void) {
     if (CHECK_MESSAGE(open_api(&a, SOUNDS, NULL, &info), "%s", a.err.message)) {
         CHECK(info.sound_rate == RATE && info.sound_channels == CHANNELS && !info.lacks_sound);
         test_api(&a, samples);
+        test_names(&a);
     }
     close_api(&a);
     test_recording(samples);
     test_files(samples);
+    test_guidance();
     test_muxing(samples);
     test_parts(samples);
     test_converted(samples);
