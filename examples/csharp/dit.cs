@@ -732,8 +732,21 @@ namespace Dit {
         public ulong WeightBytes { get { return info.weight_bytes; } } // of device memory
         public ulong StreamedBytes { get { return info.streamed_bytes; } } // beyond that, read while jobs run
         public ulong AbsentBytes { get { return info.absent_bytes; } } // missing at the files' ends, of Describe
-        public bool Has(Role part) { return part == Role.Sound ? info.sound_rate != 0 : info.parameters[(int)part] != 0; }
-        public bool Lacks(Role part) { return (info.missing & 1u << (int)part) != 0; } // a prompt needs it
+        // Whether a part is there; tokenizers have no parameters, and are told by Lacks alone.
+        public bool Has(Role part) {
+            return part == Role.Sound ? info.sound_rate != 0 : Array.Exists(Meant(part), role => info.parameters[(int)role] != 0);
+        }
+        public bool Lacks(Role part) { return Array.Exists(Meant(part), role => (info.missing & 1u << (int)role) != 0); } // a prompt needs it
+
+        // The parts of this model that a role stands for.
+        Role[] Meant(Role part) {
+            if (part == Role.Tokenizers) return new[] { Role.Tokenizer, Role.Tokenizer2, Role.Tokenizer3 };
+            if (part != Role.T5) return new[] { part };
+            return Array.FindAll(new[] { Role.TextEncoder, Role.TextEncoder2, Role.TextEncoder3 }, role => {
+                IntPtr kind = info.encoders[role - Role.TextEncoder];
+                return kind != IntPtr.Zero && Native.Text(kind).EndsWith("T5"); // mT5, umT5 and ByT5, too
+            });
+        }
 
         // The tensors of its files, part by part and type by type.
         public WeightInfo[] Weights() {
@@ -848,7 +861,8 @@ namespace Dit {
             return Paint(what, 1, progress, cancel);
         }
 
-        // The frames of a clip, likewise; frames: such a number as the model can make; 0: DefaultFrames.
+        // The frames of a clip, likewise; frames: such a number as the model can make; 0: DefaultFrames. Its sound is not made:
+        // StartJob makes it, too, for Job.Sound.
         public byte[][] GenerateClip(Request what, uint frames = 0, Func<float, uint, uint, bool> progress = null,
                                      CancellationToken cancel = default(CancellationToken)) {
             if (what.Count > 1) throw new ArgumentException("Count is " + what.Count + "; a call makes one clip");
@@ -856,7 +870,9 @@ namespace Dit {
         }
 
         byte[][] Paint(Request what, uint frames, Func<float, uint, uint, bool> progress, CancellationToken cancel) {
-            using (Job job = StartJob(what, frames, cancel)) {
+            Request silent = what.Copy();
+            silent.NoSound = true;
+            using (Job job = StartJob(silent, frames, cancel)) {
                 job.Run(what.Preview, progress, cancel);
                 return job.Pictures();
             }

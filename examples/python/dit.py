@@ -27,9 +27,10 @@ import signal
 import struct
 import threading
 import time
+import wave
 import zlib
 from contextlib import contextmanager
-from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar, Union
+from typing import IO, Any, Callable, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, TypeVar, Union
 
 VERSION = 200  # of the declarations below: major * 10000 + minor * 100 + patch
 OK, WORKING, CANCELLED = 0, 1, 2
@@ -1103,25 +1104,30 @@ class Model(_Owner):
                                "image_latents": [count or 1, C, h, w], what Job.latent() gives, in place of init
         state                  bytes of Job.save_state(): the steps that were finished then are left out
         mask_strategy, loop_count, loop_frames, loop_edit, float_frames: of clips
-        no_sound               a clip is made without the sound that Job.sound() gives
+        no_sound               a clip is made without the sound that clip() and Job.sound() give
         """
         preview = more.pop("preview", None)
         more["preview_interval"] = more.get("preview_interval", 1) if preview else 0
+        more.setdefault("no_sound", True)  # a picture has none
         with Job(self, dict(more, prompt=prompt, negative_prompt=negative_prompt, width=width, height=height, steps=steps, seed=seed,
                             guidance=guidance, count=count, sampler=sampler, schedule=schedule, classes=classes, frames=1)) as job:
             job._run(progress, preview)
             return job.pictures()
 
-    def clip(self, prompt: str | bytes = "", frames: int = 0, fps: float = 0.0, **more: Any) -> list[Picture]:
-        """The frames of a clip, as a list of Pictures; other parameters are those of generate() but count. frames: such a
-        number as the model can make; 0: the model's. fps: frames of a second."""
+    def clip(self, prompt: str | bytes = "", frames: int = 0, fps: float = 0.0, **more: Any) -> Clip:
+        """The frames of a clip, as a list of Pictures that has the clip's sound, too, where the model makes one (Clip.sound);
+        other parameters are those of generate() but count. frames: such a number as the model can make; 0: the model's.
+        fps: frames of a second."""
         if "count" in more:
             raise TypeError("clip() has no parameter count: it makes one clip")
         progress, preview = more.pop("progress", None), more.pop("preview", None)
         more["preview_interval"] = more.get("preview_interval", 1) if preview else 0
         with Job(self, dict(more, prompt=prompt, frames=frames, fps=fps)) as job:
             job._run(progress, preview)
-            return job.pictures()
+            made = Clip(job.pictures())
+            if job.status.sound_samples:
+                made.sound, made.sound_rate = job.sound(), self.info.sound_rate
+            return made
 
     def job(self, prompt: str | bytes | None = "", frames: int = 1, **more: Any) -> Job:
         """A Job that makes what generate() makes, or clip() with other frames: for work in pieces, other prompts without planning
@@ -1516,6 +1522,23 @@ class Job(_Owner):
         handle._destroy = lambda job: _lib.dit_job_retire(job, u64(timeline), u64(value))
         handle.drop()
         self.close()
+
+
+class Clip(List["Picture"]):
+    """The frames of a clip. sound: F32 [samples, channels] in -1..1, None: there is none; sound_rate: samples of a second."""
+    sound: Tensor | None = None
+    sound_rate: int = 0
+
+    def save_sound(self, path: str | os.PathLike) -> None:
+        """Writes the sound as a WAV file of 16 bits."""
+        if self.sound is None:
+            raise ValueError("the clip has no sound")
+        values = struct.unpack(f"<{len(self.sound.data) // 4}f", self.sound.data)
+        with wave.open(os.fspath(path), "wb") as file:
+            file.setnchannels(self.sound.shape[1])
+            file.setsampwidth(2)
+            file.setframerate(self.sound_rate)
+            file.writeframes(struct.pack(f"<{len(values)}h", *(round(32767 * min(max(value, -1), 1)) for value in values)))
 
 
 class Picture:

@@ -197,6 +197,9 @@ static class Test {
             Dit.WeightInfo[] rows = model.Weights();
             Check(rows.Length > 2 && rows.Sum(r => (long)r.DeviceBytes) == (long)model.WeightBytes && model.WeightBytes == loaded.WeightBytes, "weights");
             Check(rows.Any(r => r.Role == Dit.Role.Vae && r.Type != "stored" && r.Parameters > 0) && model.Has(Dit.Role.Vae) && !model.Lacks(Dit.Role.Vae), "roles");
+            Check(model.Has(Dit.Role.T5) && !model.Lacks(Dit.Role.T5) && !model.Lacks(Dit.Role.Tokenizers) && !model.Has(Dit.Role.Sound), "roles that stand for others");
+            using (var bare = Dit.Model.Describe(fixtures + "pipe_flux")) Check(!bare.Has(Dit.Role.T5) && bare.Lacks(Dit.Role.T5) && bare.Lacks(Dit.Role.Tokenizers), "parts that are missing");
+            using (var other = Dit.Model.Describe(fixtures + "pipe_ltx2")) Check(!other.Has(Dit.Role.T5) && !other.Lacks(Dit.Role.T5), "another encoder");
             Dit.MemoryNeed small = model.Memory(Fox()), large = loaded.Memory(new Dit.Request { Width = 128, Height = 128 });
             Check(small.Weights == large.Weights && 0 < small.Activations && small.Activations < large.Activations && small.Split == "cfg1", "memory");
             Dit.Plan plan = model.Inspect(Fox());
@@ -409,6 +412,8 @@ static class Test {
                 Check(made.Status.SoundSamples == 0 && Same(made.Picture(0, 8), last), "without sound");
                 Fails<Dit.DitException>(() => made.Sound(), "there is no sound");
             }
+            quiet.NoSound = false;
+            Check(Same(model.GenerateClip(quiet, 9)[8], last), "frames alone");
             Directory.CreateDirectory("mute-cs");
             foreach (string file in Directory.GetFiles(path)) File.Copy(file, "mute-cs/" + Path.GetFileName(file), true);
             foreach (string folder in Directory.GetDirectories(path)) {

@@ -7,6 +7,7 @@ import os
 import struct
 import sys
 import threading
+import wave
 
 import dit
 
@@ -271,6 +272,14 @@ def sounds():
         (one,), pictures = made()
         values = array.array("f", one)
         check(len(values) == 1980 and all(-1 <= value <= 1 for value in values) and len(set(values)) > 1000 and values[::2] != values[1::2])
+        clip = model.clip("a fox", **what)
+        check([picture.rgba for picture in clip] == pictures and clip.sound.data == one and clip.sound.shape == (990, 2) and clip.sound_rate == 48000, "a clip has its sound")
+        clip.save_sound("fox.wav")
+        with wave.open("fox.wav") as file:
+            check(file.getparams()[:4] == (2, 2, 48000, 990) and array.array("h", file.readframes(990)).tolist() == [round(32767 * value) for value in values])
+        quiet = model.clip("a fox", **what, no_sound=True)
+        check([picture.rgba for picture in quiet] == pictures and quiet.sound is None and quiet.sound_rate == 0, "a clip without sound")
+        fails(ValueError, lambda: quiet.save_sound("quiet.wav"), "no sound")
         (first, second), _ = made(count=2)
         check(first == one and [second] == made(seed=6)[0] != [one], "a sound for each clip")
         told = [one] + [made(guidance=dict(more, scale=3))[0][0] for more in (
