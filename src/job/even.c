@@ -11,7 +11,7 @@ static diti_tensor diti_even_sum(diti_graph *graph, diti_tensor x, float scale, 
     return diti_scaled_sum(graph, "even first frames", x, scale, offset, add, 0);
 }
 
-/* What of x is above least, less least; else 0. */
+/* x - least where x is above least; else 0. */
 static diti_tensor diti_even_above(diti_graph *graph, diti_tensor x, float least) {
     diti_elementwise_desc desc = DITI_ZERO;
     desc.scale = 1;

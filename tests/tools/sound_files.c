@@ -248,7 +248,7 @@ static void test_muxing(const float *samples) {
 
 /* ---- Guidance ---- */
 
-/* What an option adds to a clip: its frames are other ones. */
+/* An option changes a clip: its frames are other ones. */
 static void check_changes(char *const *options, const char *than, const char *made) {
     char *words[32] = {"dit", CLIP, "--steps", "2", "-o", (char *)(uintptr_t)made};
     int n = 0;
