@@ -552,6 +552,11 @@ static bool takes_reference(const model *m) { return m->vae == vae_wan_whole; }
 static bool has_experts(const model *m) { return !strcmp(m->name, "wan22-t2v-a14b"); }
 static bool has_second(const model *m) { return has_experts(m) || !strcmp(m->name, "ideogram-4"); }
 
+/* The parts that make the sound of a model's clips; NULL: they have none. */
+static maker sound_of(const model *m) {
+    return !strcmp(m->name, "ltx-2") ? sound_ltx2 : !strcmp(m->name, "ltx-2.3") ? sound_ltx23 : NULL;
+}
+
 /* ---- one model of one type on one card ---- */
 
 typedef enum way { WAY_WHOLE, WAY_TILES, WAY_TURNS, WAY_STREAMED, WAYS } way;
@@ -562,8 +567,8 @@ typedef struct plan {
 } plan;
 
 typedef struct files {
-    real_file list[7];
-    dit_component components[7];
+    real_file list[8];
+    dit_component components[8];
     dit_preview preview; /* what makes previews; default: there are none */
     dit_model_desc desc;
 } files;
@@ -578,16 +583,21 @@ static dit_result open_scheduler(const char *member, dit_source *out, void *user
 
 static void open_files(const model *m, dit_type type, files *out) {
     const maker makers[] = {m->transformer, m->texts[0], m->texts[1],
-                            m->texts[2],    m->vae,      has_second(m) ? m->transformer : NULL};
+                            m->texts[2],    m->vae,      has_second(m) ? m->transformer : NULL,
+                            sound_of(m)};
+    static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_TEXT_1,        DIT_ROLE_TEXT_2, DIT_ROLE_TEXT_3,
+                                     DIT_ROLE_VAE,         DIT_ROLE_TRANSFORMER_2, DIT_ROLE_SOUND};
     uint32_t i;
     memset(out, 0, sizeof *out);
     for (i = 0; i < sizeof makers / sizeof *makers; i++) {
         real_file *file = &out->list[i];
         dit_source source;
+        bool decodes;
         if (!makers[i]) continue;
-        file->container = type == DIT_TYPE_F16 || i == 4 ? REAL_SAFETENSORS : REAL_GGUF;
-        file->type = i == 4 ? DIT_TYPE_F16 : type;
-        file->original = i != 4 || !m->diffusers;
+        decodes = roles[i] == DIT_ROLE_VAE || roles[i] == DIT_ROLE_SOUND;
+        file->container = type == DIT_TYPE_F16 || decodes ? REAL_SAFETENSORS : REAL_GGUF;
+        file->type = decodes ? DIT_TYPE_F16 : type;
+        file->original = roles[i] != DIT_ROLE_VAE || !m->diffusers;
         makers[i](file);
         source = real_source(file);
         if (i == 0) {
@@ -595,9 +605,7 @@ static void open_files(const model *m, dit_type type, files *out) {
             continue;
         }
         out->components[out->desc.component_count].source = source;
-        out->components[out->desc.component_count++].role = i == 4   ? DIT_ROLE_VAE
-                                                            : i == 5 ? DIT_ROLE_TRANSFORMER_2
-                                                                     : (dit_role)(DIT_ROLE_TEXT_1 + (int)i - 1);
+        out->components[out->desc.component_count++].role = roles[i];
     }
     if (m->scheduler) {
         dit_component *scheduler = &out->components[out->desc.component_count++];

@@ -325,6 +325,89 @@ static inline void vae_ltx23(real_file *file) {
     vae_ltx2_of(file, 5, channels, counts, rows);
 }
 
+/* The parts that make the sound of LTX-2's clips (docs/models.md 4.12), by the original's names: a decoder that is
+   AutoencoderKLLTX2Audio with diffusers' defaults, and a vocoder, or two of them. */
+static inline void real_sound_block(real_file *file, uint64_t out, uint64_t in, const char *name) {
+    static const char *const parts[] = {"conv1", "conv2", "nin_shortcut"};
+    char full[112];
+    uint32_t i;
+    for (i = 0; i < (out == in ? 2u : 3u); i++) {
+        diti_format(full, sizeof full, "audio_vae.decoder.%s.%s.conv", name, parts[i]);
+        real_convolution(file, out, i == 1 ? out : in, i == 2 ? 1 : 3, full);
+    }
+}
+static inline void real_spectrogram(real_file *file) {
+    static const uint64_t channels[] = {128, 256, 512};
+    uint64_t in = 512;
+    char name[112];
+    uint32_t i, k;
+    real_vector(file, 128, 0, "", "audio_vae.per_channel_statistics.mean-of-means", 0, "");
+    real_vector(file, 128, 1, "", "audio_vae.per_channel_statistics.std-of-means", 0, "");
+    real_convolution(file, in, 8, 3, "audio_vae.decoder.conv_in.conv");
+    real_sound_block(file, in, in, "mid.block_1");
+    real_sound_block(file, in, in, "mid.block_2");
+    for (i = 3; i-- > 0; in = channels[i]) {
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "up.%u.block.%u", i, k);
+            real_sound_block(file, channels[i], k ? channels[i] : in, name);
+        }
+        diti_format(name, sizeof name, "audio_vae.decoder.up.%u.upsample.conv.conv", i);
+        if (i) real_convolution(file, channels[i], channels[i], 3, name);
+    }
+    real_convolution(file, 2, in, 3, "audio_vae.decoder.conv_out.conv");
+}
+/* A convolution over time; a transposed one has its channels the other way round. */
+static inline void real_taps(real_file *file, uint64_t out, uint64_t in, uint64_t taps, bool transposed, bool bias,
+                             const char *name) {
+    const uint64_t shape[3] = {transposed ? in : out, transposed ? out : in, taps};
+    real_tensor_of(file, shape, 3, 0, 1 / sqrt((double)(taps * in)), "", name, 0, ".weight");
+    if (bias) real_vector(file, out, 0, "", name, 0, ".bias");
+}
+static inline void real_snake(real_file *file, uint64_t channels, const char *name) {
+    static const uint64_t taps[3] = {1, 1, 12};
+    real_vector(file, channels, 0, "", name, 0, ".act.alpha");
+    real_vector(file, channels, 0, "", name, 0, ".act.beta");
+    real_tensor_of(file, taps, 3, 0, 1, "", name, 0, ".upsample.filter");
+    real_tensor_of(file, taps, 3, 0, 1, "", name, 0, ".downsample.lowpass.filter");
+}
+/* kernels: taps of the levels, 0 behind the last one. */
+static inline void real_vocoder(real_file *file, const char *before, uint64_t channels, const uint32_t *kernels,
+                                bool snakes) {
+    static const uint32_t taps[] = {3, 7, 11};
+    char name[112];
+    uint32_t i, k, j;
+#define NAME(...) (diti_format(name, sizeof name, __VA_ARGS__), name)
+    real_taps(file, channels, 128, 7, false, true, NAME("%sconv_pre", before));
+    for (i = 0; kernels[i]; i++) {
+        real_taps(file, channels / 2, channels, kernels[i], true, true, NAME("%sups.%u", before, i));
+        channels /= 2;
+        for (k = 0; k < 18; k++) {
+            const uint32_t block = 3 * i + k / 6;
+            j = k % 3;
+            real_taps(file, channels, channels, taps[k / 6], false, true,
+                      NAME("%sresblocks.%u.convs%u.%u", before, block, k / 3 % 2 + 1, j));
+            if (snakes) real_snake(file, channels, NAME("%sresblocks.%u.acts%u.%u", before, block, k / 3 % 2 + 1, j));
+        }
+    }
+    if (snakes) real_snake(file, channels, NAME("%sact_post", before));
+    real_taps(file, 2, channels, 7, false, !snakes, NAME("%sconv_post", before));
+#undef NAME
+}
+static inline void sound_ltx2(real_file *file) {
+    static const uint32_t kernels[] = {16, 15, 8, 4, 4, 0};
+    real_spectrogram(file);
+    real_vocoder(file, "vocoder.", 1024, kernels, false);
+}
+static inline void sound_ltx23(real_file *file) {
+    static const uint32_t first[] = {11, 4, 4, 4, 4, 4, 0}, second[] = {12, 11, 4, 4, 4, 0};
+    static const uint64_t windows[3] = {514, 1, 512};
+    real_spectrogram(file);
+    real_vocoder(file, "vocoder.vocoder.", 1536, first, true);
+    real_vocoder(file, "vocoder.bwe_generator.", 512, second, true);
+    real_table(file, 64, 257, "", "vocoder.mel_stft.mel_basis", 0);
+    real_tensor_of(file, windows, 3, 0, 1, "", "vocoder.mel_stft.stft_fn.forward_basis", 0, "");
+}
+
 /* MiniMax-H3's decoder, by diffusers' names. */
 static inline void vae_minimax(real_file *file) {
     static const char *const qkv[] = {"to_q", "to_k", "to_v", "to_out.0"};
