@@ -191,7 +191,7 @@ static const refusal refusals[] = {
     {{"-s", "7.9"}, 2, "is 7"},
     {{"--sampler", "eular"}, 2, "is euler"},
     {{"--sampling-method", "dpm++2n"}, 2, "is dpm++2m"},
-    {{"--sampler", "res_2s"}, 2, "does not have the sampler \"res_2s\"; the nearest is heun;"},
+    {{"--sampler", "seeds_2"}, 2, "does not have the sampler \"seeds_2\"; the nearest is res-multistep-a;"},
     {{"--sampler", "DPM++ 2S a"}, 2, "is dpm2-a;"},
     {{"--scheduler", "no such schedule"}, 2, "linspace, leading"},
     {{"--scheduler", "ays"}, 2, "is karras;"},
