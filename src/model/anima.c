@@ -235,11 +235,10 @@ static void diti_anima_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_anima_state {         /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps, D] */
-    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text_rows;                /* input U32 [1, prompts * text tokens]: rows of the text, or none */
+typedef struct diti_anima_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;        /* input F32 [steps, D] */
+    diti_rotation rotation;       /* [tokens, head_dim / 2] */
+    diti_tensor text_rows;        /* input U32 [1, prompts * text tokens]: rows of the text, or none */
     diti_joint_modulation modulation;
     diti_tensor text[DITI_ANIMA_MAX_BLOCKS]; /* [prompts * text tokens, 2D]: keys, normed, and values */
 } diti_anima_state;
@@ -308,8 +307,7 @@ static void diti_anima_prepare(diti_pass *p) {
     diti_norm_desc norm = DITI_ZERO;
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps, width, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, p->positions, half, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, p->positions, half, "sines");
+    diti_rotation_prepare(graph, &state->rotation, p->positions, half);
     state->text_rows = diti_tensor_input(graph, DITI_U32, 1, step->text_batch * step->text_tokens, "text_rows");
     state->modulation.active = diti_tensor_new(graph, DITI_F32, steps, 4 * width, "conditioning");
     state->modulation.shared = true;
@@ -366,7 +364,8 @@ static dit_result diti_anima_write_inputs(const diti_transformer *transformer, d
     if (result >= 0) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
     if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
     if (result >= 0)
-        result = diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_anima_place, err);
+        result = diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                                   diti_anima_place, err);
     diti_free(env, rows);
     diti_free(env, times);
     return result;
@@ -376,8 +375,7 @@ static dit_result diti_anima_write_inputs(const diti_transformer *transformer, d
 
 static void diti_anima_begin(diti_pass *p) {
     diti_anima_state *state = diti_anima_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     diti_joint_begin(p, &state->modulation);
 }
 
@@ -409,8 +407,7 @@ static diti_tensor diti_anima_run_block(diti_pass *p, diti_tensor x) {
     const diti_anima_state *state = diti_anima_state_of(p->step);
     p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_anima_modulation);
     p->modulation.chunks = 9;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     diti_table_attend(p, x, &w->attention);
     diti_anima_attend_text(p, x, w);
     diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->feed);

@@ -185,10 +185,9 @@ static void diti_chroma_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_chroma_state {        /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps, vectors * sinusoids]: what the approximator reads */
-    diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+typedef struct diti_chroma_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;         /* input F32 [steps, vectors * sinusoids]: what the approximator reads */
+    diti_rotation rotation;        /* [text + image tokens, head_dim / 2] */
     diti_text_order order;
     diti_tensor text;    /* F32 [prompts * text tokens, D] */
     diti_tensor vectors; /* F32 [1, vectors * D] of the step: blocks one after the other, then the last norm's */
@@ -221,8 +220,7 @@ static void diti_chroma_prepare(diti_pass *p) {
     diti_tensor text;
     state->sinusoids =
         diti_tensor_input(graph, DITI_F32, step->steps, diti_chroma_vectors(config) * config->sinusoids, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     text = diti_tensor_new(graph, DITI_F32, texts + 1, p->width, "context"); /* zeros fill places */
     diti_fill_zeros(graph, diti_tensor_view(graph, text, texts, 1, 0, p->width));
@@ -261,7 +259,8 @@ static dit_result diti_chroma_write_inputs(const diti_transformer *transformer, 
     const diti_chroma_state *state = (const diti_chroma_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
                                    step->height / 2 * (step->width / 2), err));
-    DITI_TRY(diti_write_image_rotations(plan, step, model->config.axes, state->cosines, state->sines, err));
+    DITI_TRY(diti_write_image_rotations(plan, step, model->config.axes, state->rotation.cosines, state->rotation.sines,
+                                        err));
     return diti_chroma_write_sinusoids(model, plan, step, state, timesteps, err);
 }
 
@@ -296,8 +295,7 @@ static void diti_chroma_begin(diti_pass *p) {
     const diti_chroma_config *config = &diti_chroma_of(p->model)->config;
     diti_chroma_state *state = diti_chroma_state_of(p->step);
     diti_tensor row;
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     if (p->step->same_timestep) return;
     row = diti_select_row(p->graph, state->sinusoids, p->step->row, "select_timestep");
     row = diti_tensor_reshape(p->graph, row, diti_chroma_vectors(config), config->sinusoids);
@@ -317,8 +315,7 @@ static diti_tensor diti_chroma_run_block(diti_pass *p, diti_tensor x) {
     uint32_t first = single ? 12 * doubles + 3 * (index - doubles) : 12 * index;
     p->modulation.rows =
         diti_tensor_view(p->graph, state->vectors, 0, 1, first * p->width, (single ? 3 : 12) * p->width);
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;

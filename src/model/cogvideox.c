@@ -236,13 +236,12 @@ static void diti_cogvideox_load(diti_component *component, diti_loader *loader) 
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
 
-typedef struct diti_cogvideox_state {     /* prepare leaves these for the steps */
-    diti_tensor sinusoids, offset;        /* inputs F32 [steps, D], [1, offset] */
-    diti_tensor ids;                      /* input U32 [1, learned]: 0, 1, … ; or 0 */
-    diti_tensor positions;                /* F32 [tokens, D], or 0 */
-    diti_tensor cosines, sines;           /* inputs F32 [text tokens + tokens, head_dim / 2], or 0 */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+typedef struct diti_cogvideox_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids, offset;    /* inputs F32 [steps, D], [1, offset] */
+    diti_tensor ids;                  /* input U32 [1, learned]: 0, 1, … ; or 0 */
+    diti_tensor positions;            /* F32 [tokens, D], or 0 */
+    diti_rotation rotation;           /* [text tokens + tokens, head_dim / 2], or 0 */
+    diti_tensor text;                 /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_cogvideox_state;
 
@@ -300,8 +299,7 @@ static void diti_cogvideox_prepare(diti_pass *p) {
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     if (config->learned) diti_cogvideox_learned(p, state, tokens);
     if (config->rotates) {
-        state->cosines = diti_tensor_input(graph, DITI_F32, all, config->head_dim / 2, "cosines");
-        state->sines = diti_tensor_input(graph, DITI_F32, all, config->head_dim / 2, "sines");
+        diti_rotation_prepare(graph, &state->rotation, all, config->head_dim / 2);
     } else if (!config->learned) {
         state->positions = diti_tensor_input(graph, DITI_F32, tokens, p->width, "positions");
     }
@@ -388,9 +386,9 @@ static dit_result diti_cogvideox_write_inputs(const diti_transformer *transforme
     if (state->ids) DITI_TRY(diti_cogvideox_write_ids(model, plan, state->ids, err));
     if (state->positions && !state->ids)
         DITI_TRY(diti_cogvideox_write_positions(model, plan, step, state->positions, err));
-    if (state->cosines)
-        DITI_TRY(
-            diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_cogvideox_place, err));
+    if (state->rotation.cosines)
+        DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                                   diti_cogvideox_place, err));
     if (state->offset) DITI_TRY(diti_write_sinusoids(plan, state->offset, &offset, 1, 0, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
@@ -400,9 +398,8 @@ static dit_result diti_cogvideox_write_inputs(const diti_transformer *transforme
 static void diti_cogvideox_begin(diti_pass *p) {
     diti_cogvideox_state *state = diti_cogvideox_state_of(p->step);
     diti_joint_begin(p, &state->modulation);
-    if (!state->cosines) return;
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    if (!state->rotation.cosines) return;
+    diti_rotation_begin(p, &state->rotation);
 }
 
 static diti_tensor diti_cogvideox_embed(diti_pass *p) {
@@ -417,8 +414,7 @@ static diti_tensor diti_cogvideox_run_block(diti_pass *p, diti_tensor x) {
     diti_tensor h;
     p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_cogvideox_modulation);
     p->modulation.chunks = 6;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
     h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);

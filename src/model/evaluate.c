@@ -118,6 +118,22 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
     return both;
 }
 
+DIT_INTERNAL void diti_rotation_prepare(diti_graph *graph, diti_rotation *out, uint32_t rows, uint32_t half) {
+    out->cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
+    out->sines = diti_tensor_input(graph, DITI_F32, rows, half, "sines");
+}
+
+DIT_INTERNAL void diti_rotation_begin(const diti_pass *p, diti_rotation *rotation) {
+    rotation->here_cosines = diti_token_range_table(p, rotation->cosines, "cosines");
+    rotation->here_sines = diti_token_range_table(p, rotation->sines, "sines");
+}
+
+DIT_INTERNAL void diti_rotation_apply(diti_pass *p, const diti_rotation *rotation) {
+    p->cosines = rotation->here_cosines;
+    p->sines = rotation->here_sines;
+    p->table_items = rotation->table_items;
+}
+
 /* ---- the family's functions ---- */
 
 /* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. More

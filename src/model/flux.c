@@ -251,13 +251,12 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_flux_state {          /* prepare leaves these for the steps */
-    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
-    diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
-    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
-    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
+typedef struct diti_flux_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance; /* inputs F32 [steps, 256], [1, 256] */
+    diti_rotation rotation;          /* [text + image tokens, head_dim / 2] */
+    diti_tensor text;                /* F32 [prompts * text tokens, D] */
+    diti_tensor control;             /* F32 [image tokens, D], a control net's picture; else 0 */
+    diti_tensor mode;                /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -306,8 +305,7 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_tensor time, pooled;
     diti_flux_state *state = diti_flux_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     pooled = diti_embed(graph, &model->pooled, step->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
@@ -328,7 +326,8 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     const diti_flux *model = diti_flux_of(transformer);
     const diti_flux_state *state = (const diti_flux_state *)step->family;
     float guidance = step->guidance * 1000.0f;
-    dit_result result = diti_write_image_rotations(plan, step, model->config.axes, state->cosines, state->sines, err);
+    dit_result result =
+        diti_write_image_rotations(plan, step, model->config.axes, state->rotation.cosines, state->rotation.sines, err);
     if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
     if (result >= 0 && state->mode)
         result = diti_plan_write(plan, state->mode, &step->control_mode, sizeof step->control_mode, err);
@@ -340,8 +339,7 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
 
 static void diti_flux_begin(diti_pass *p) {
     diti_flux_state *state = diti_flux_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     diti_joint_begin(p, &state->modulation);
 }
 
@@ -355,8 +353,7 @@ static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_state *state = diti_flux_state_of(p->step);
     p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_flux_modulation);
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }

@@ -336,11 +336,10 @@ static void diti_flux2_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_flux2_state {         /* prepare leaves these for the steps */
-    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
-    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+typedef struct diti_flux2_state {    /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance; /* inputs F32 [steps, 256], [1, 256] */
+    diti_rotation rotation;          /* [text + image rows, head_dim / 2] */
+    diti_tensor text;                /* F32 [prompts * text tokens, D] */
     /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
     diti_tensor modulation[3], step[3];
     diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
@@ -371,14 +370,14 @@ static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
    all steps (docs/models.md 3.13.1). */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
-    uint32_t rows = p->step->lead, i, before = diti_tensor_rows(graph, state->cosines) - rows;
+    uint32_t rows = p->step->lead, i, before = diti_tensor_rows(graph, state->rotation.cosines) - rows;
     for (i = 0; i < 3; i++)
         state->step[i] = diti_tensor_view(graph, state->modulation[i], p->step->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
-    state->here_cosines =
-        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
-    state->here_sines =
-        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
+    state->rotation.here_cosines = diti_tensor_view(graph, state->rotation.cosines, before, rows, 0,
+                                                    diti_tensor_columns(graph, state->rotation.cosines));
+    state->rotation.here_sines = diti_tensor_view(graph, state->rotation.sines, before, rows, 0,
+                                                  diti_tensor_columns(graph, state->rotation.sines));
     diti_reference_kv_fill(p, &state->references, 1, p->step->lead_rows, diti_flux2_run_block);
 }
 
@@ -392,8 +391,7 @@ static void diti_flux2_prepare(diti_pass *p) {
     diti_flux2_state *state = diti_flux2_state_of(step);
     bool keeps = step->keeps_references && step->reference_count > 0;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps + (keeps ? 1 : 0), 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
@@ -408,24 +406,20 @@ static void diti_flux2_prepare(diti_pass *p) {
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
    0). References whose keys and values are kept stand behind the image. */
-static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_step_desc *step,
-                                             const diti_flux2_state *state, dit_error *err) {
-    const diti_flux2_config *config = &model->config;
-    uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
-    uint32_t texts = step->text_tokens, image = step->height * step->width, lead = rows - texts - image,
-             first = step->reference_kv ? texts + image : texts;
-    size_t count = (size_t)rows * half;
-    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
-          *sines = cosines + count;
-    dit_result result;
-    if (!cosines) return diti_fail_memory(err, "the rotations");
-    for (row = 0; row < rows; row++) {
+static void diti_flux2_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                             float *cosines, float *sines) {
+    const diti_flux2_config *config = &diti_flux2_of(transformer)->config;
+    uint32_t half = config->head_dim / 2, texts = step->text_tokens, image = step->height * step->width, row;
+    uint32_t first = step->reference_kv ? texts + image : texts, lead = 0, i;
+    (void)prompt;
+    for (i = 0; i < step->reference_count; i++) lead += step->references[i].height * step->references[i].width;
+    for (row = 0; row < texts + image + lead; row++) {
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
         if (row < texts) {
             position[3] = (int32_t)row;
         } else if (row >= first && row < first + lead) {
-            uint32_t y, x, i = diti_reference_position(step, 1, row - first, &y, &x);
-            position[0] = (int32_t)(10 + 10 * i);
+            uint32_t y, x;
+            position[0] = (int32_t)(10 + 10 * diti_reference_position(step, 1, row - first, &y, &x));
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
@@ -436,17 +430,14 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
     }
-    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
-    diti_free(&model->base.component.env, cosines);
-    return result;
 }
 
 static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                           const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_flux2_state *state = (const diti_flux2_state *)step->family;
     float guidance = step->guidance * 1000.0f;
-    DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, step, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                               diti_flux2_place, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
@@ -456,8 +447,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
 static void diti_flux2_begin(diti_pass *p) {
     diti_flux2_state *state = diti_flux2_state_of(p->step);
     uint32_t i;
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     for (i = 0; i < 3 && !p->step->same_timestep; i++)
         state->step[i] = diti_select_row(p->graph, state->modulation[i], p->step->row, "select_modulation");
 }
@@ -491,8 +481,7 @@ static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
     bool single = p->index >= model->config.doubles;
     p->modulation.rows = state->step[single];
     p->modulation.chunks = single ? 3 : 6;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     if (single)
         diti_flux2_run_single(p, &model->singles[p->index - model->config.doubles], x);
     else

@@ -353,12 +353,16 @@ static void diti_hunyuandit_load(diti_component *component, diti_loader *loader)
 
 /* Half a head turns with x, the other half with y: columns [0, head_dim / 4) and behind, of rows [tokens, head_dim /
  * 2]. */
-static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const diti_grid_axis *y, const diti_grid_axis *x,
-                                 float *cosines, float *sines) {
-    uint32_t token, k, quarter = config->head_dim / 4, tokens = y->count * x->count;
-    for (token = 0; token < tokens; token++) {
-        float at_x = diti_grid_place(x, token % x->count, config->linspace),
-              at_y = diti_grid_place(y, token / x->count, config->linspace);
+static void diti_hunyuandit_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
+                                  float *cosines, float *sines) {
+    const diti_hunyuandit_config *config = &diti_hunyuandit_of(transformer)->config;
+    uint32_t token, k, quarter = config->head_dim / 4, patch = config->patch;
+    diti_grid_axis y, x;
+    (void)prompt;
+    diti_grid_fit(64.0 / patch, 64.0 / patch, step->height / patch, step->width / patch, &y, &x);
+    for (token = 0; token < y.count * x.count; token++) {
+        float at_x = diti_grid_place(&x, token % x.count, config->linspace),
+              at_y = diti_grid_place(&y, token / x.count, config->linspace);
         size_t row = (size_t)token * 2 * quarter;
         for (k = 0; k < 2 * quarter; k++) {
             float frequency = 1.0f / powf(10000.0f, (float)(2 * (k % quarter)) / (float)(2 * quarter));
@@ -371,13 +375,12 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_hunyuandit_state {    /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps * prompts, 256] */
-    diti_tensor sizes;                    /* input F32 [6, 256]; 0: the model has none */
-    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text_rows;                /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
-    diti_adaln adaln;                     /* rows of the blocks, then of the final layer; an item for each prompt */
+typedef struct diti_hunyuandit_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;             /* input F32 [steps * prompts, 256] */
+    diti_tensor sizes;                 /* input F32 [6, 256]; 0: the model has none */
+    diti_rotation rotation;            /* [tokens, head_dim / 2] */
+    diti_tensor text_rows;             /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
+    diti_adaln adaln;                  /* rows of the blocks, then of the final layer; an item for each prompt */
     diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
 } diti_hunyuandit_state;
 
@@ -518,8 +521,7 @@ static void diti_hunyuandit_prepare(diti_pass *p) {
     diti_tensor c;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps * prompts, 256, "timesteps");
     if (config->sized) state->sizes = diti_tensor_input(graph, DITI_F32, 6, 256, "sizes");
-    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     state->text_rows = diti_tensor_input(graph, DITI_U32, 1, prompts * diti_hunyuandit_texts(config), "text_rows");
     c = diti_hunyuandit_extra(model, graph, state->sizes, diti_hunyuandit_pool(model, graph, step));
     c = diti_add_rows(graph, diti_embed(graph, &model->time, state->sinusoids, 0), c, 0, "add_extra");
@@ -528,25 +530,6 @@ static void diti_hunyuandit_prepare(diti_pass *p) {
     diti_adaln_add(&state->adaln, &model->norm_out);
     diti_adaln_prepare(p, &state->adaln, c);
     diti_hunyuandit_project_text(p, diti_hunyuandit_context(model, graph, step, state->text_rows), state);
-}
-
-static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, diti_plan *plan,
-                                                  const diti_step_desc *step, const diti_hunyuandit_state *state,
-                                                  dit_error *err) {
-    uint32_t patch = model->config.patch;
-    diti_grid_axis y, x;
-    size_t count;
-    float *tables;
-    dit_result result;
-    diti_grid_fit(64.0 / patch, 64.0 / patch, step->height / patch, step->width / patch, &y, &x);
-    count = (size_t)y.count * x.count * (model->config.head_dim / 2);
-    tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
-    if (!tables) return diti_fail_memory(err, "the position tables");
-    diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
-    result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
-    diti_free(&model->base.component.env, tables);
-    return result;
 }
 
 /* For `tokens` places of a prompt from `place` on: rows from `first` on where it has tokens, else the learned ones. */
@@ -582,14 +565,11 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
     const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)step->family;
     /* Height and width of the original and of the target, top and left of the crop: the original is the training's. */
     float sizes[6] = {1024, 1024, 0, 0, 0, 0};
-    dit_result result = diti_hunyuandit_write_positions(model, plan, step, state, err);
-    if (result >= 0) {
-        result = diti_hunyuandit_write_text_rows(model, plan, step, state->text_rows, err);
-    }
-    if (result >= 0) {
-        result = diti_adaln_write(plan, state->sinusoids, step, timesteps, 0, err);
-    }
-    if (result < 0 || !state->sizes) return result;
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                               diti_hunyuandit_place, err));
+    DITI_TRY(diti_hunyuandit_write_text_rows(model, plan, step, state->text_rows, err));
+    DITI_TRY(diti_adaln_write(plan, state->sinusoids, step, timesteps, 0, err));
+    if (!state->sizes) return DIT_OK;
     sizes[2] = (float)step->pixels[0];
     sizes[3] = (float)step->pixels[1];
     return diti_write_sinusoids(plan, state->sizes, step->micro ? step->micro : sizes, 6, 0, err);
@@ -599,8 +579,7 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 
 static void diti_hunyuandit_begin(diti_pass *p) {
     diti_hunyuandit_state *state = diti_hunyuandit_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     diti_adaln_select(p, &state->adaln);
 }
 
@@ -652,8 +631,7 @@ static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
     const diti_hunyuandit_block *w = &model->blocks[p->index];
     const diti_hunyuandit_state *state = diti_hunyuandit_state_of(p->step);
     diti_tensor shift = diti_pass_last(p, diti_adaln_get(p->graph, &state->adaln, p->index)), h;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     if (diti_hunyuandit_takes_skip(&model->config, p->index)) x = diti_hunyuandit_join(p, w, x, diti_skip_take(p));
     h = diti_hunyuandit_norm(p, x, &w->norm1, shift, &w->attention);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->attention, diti_sublayer_attend(p, h, &w->attention, 0));

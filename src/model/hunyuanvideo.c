@@ -262,10 +262,9 @@ static void diti_hunyuanvideo_load(diti_component *component, diti_loader *loade
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
 
-typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps */
-    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
-    diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+typedef struct diti_hunyuanvideo_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;     /* inputs F32 [steps, 256], [1, 256] */
+    diti_rotation rotation;              /* [text + video tokens, head_dim / 2] */
     diti_text_order order;
     diti_refiner_state refiner;
     diti_joint_modulation modulation;
@@ -295,8 +294,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     diti_tensor time, pooled;
     diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     pooled = diti_embed(graph, &model->pooled, step->pooled, 0);
     if (config->guided) {
@@ -324,7 +322,8 @@ static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transfo
     const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)step->family;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
     float guidance = step->guidance * 1000.0f;
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_hunyuanvideo_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                               diti_hunyuanvideo_place, err));
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
                                    grid.frames * grid.rows * grid.columns, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
@@ -335,8 +334,7 @@ static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transfo
 
 static void diti_hunyuanvideo_begin(diti_pass *p) {
     diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     diti_joint_begin(p, &state->modulation);
 }
 
@@ -351,8 +349,7 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
     p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;

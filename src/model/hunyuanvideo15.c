@@ -303,8 +303,7 @@ static void diti_hunyuanvideo15_load(diti_component *component, diti_loader *loa
 
 typedef struct diti_hunyuanvideo15_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, next;           /* inputs F32 [steps, 256]: of this step, of the one behind it */
-    diti_tensor cosines, sines;            /* inputs F32 [text + video tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines;  /* tables of the rows at hand */
+    diti_rotation rotation;                /* [text + video tokens, head_dim / 2] */
     diti_text_order order;
     diti_tensor places; /* input U32 [1, prompts * (text tokens + those behind)]: rows of the text, then of the glyphs,
                            then of the picture; 0: there are neither glyphs nor a picture */
@@ -386,8 +385,7 @@ static void diti_hunyuanvideo15_prepare(diti_pass *p) {
     state->seen_rows = seen;
     step->behind_text = step->text2_tokens + seen;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     if (config->flow) {
@@ -465,8 +463,8 @@ static dit_result diti_hunyuanvideo15_write_inputs(const diti_transformer *trans
     const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
     uint32_t image = grid.frames * grid.rows * grid.columns;
-    DITI_TRY(
-        diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_hunyuanvideo15_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                               diti_hunyuanvideo15_place, err));
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, image, err));
     if (state->places) DITI_TRY(diti_hunyuanvideo15_write_places(model, plan, step, image, err));
     if (state->next) DITI_TRY(diti_hunyuanvideo15_write_next(plan, step, timesteps, err));
@@ -477,8 +475,7 @@ static dit_result diti_hunyuanvideo15_write_inputs(const diti_transformer *trans
 
 static void diti_hunyuanvideo15_begin(diti_pass *p) {
     diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     diti_joint_begin(p, &state->modulation);
 }
 
@@ -514,8 +511,7 @@ static diti_tensor diti_hunyuanvideo15_run_block(diti_pass *p, diti_tensor x) {
     const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
     const diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(p->step);
     p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_hunyuanvideo15_modulation);
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
     diti_stream_block_run(p, model->blocks, NULL, x);
     return x;

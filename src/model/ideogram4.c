@@ -316,13 +316,12 @@ static void diti_ideogram4_load(diti_component *component, diti_loader *loader) 
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_ideogram4_state {     /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps, D] */
-    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text;                     /* F32 [text rows, D]; 0: there is none */
-    diti_tensor gates;                    /* tanh of the step's modulation, of all layers here; 0: made by block */
-    diti_tensor final;                    /* F32 [steps, D] */
+typedef struct diti_ideogram4_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;            /* input F32 [steps, D] */
+    diti_rotation rotation;           /* [text + image rows, head_dim / 2] */
+    diti_tensor text;                 /* F32 [text rows, D]; 0: there is none */
+    diti_tensor gates;                /* tanh of the step's modulation, of all layers here; 0: made by block */
+    diti_tensor final;                /* F32 [steps, D] */
     diti_adaln adaln;
 } diti_ideogram4_state;
 
@@ -364,8 +363,7 @@ static void diti_ideogram4_prepare(diti_pass *p) {
         return;
     }
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, config->width, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, rows, config->head_dim / 2);
     active = diti_embed(graph, &model->time, state->sinusoids, 0);
     active = diti_layer_f32(graph, active, &model->condition, DITI_ACTIVATION_SILU, 0, "condition");
     diti_axes_blocks(step->axes, config->blocks, &i, &end);
@@ -426,8 +424,8 @@ static dit_result diti_ideogram4_write_times(diti_plan *plan, const diti_ideogra
 static dit_result diti_ideogram4_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                               const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_ideogram4_state *state = (const diti_ideogram4_state *)step->family;
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
-                               diti_ideogram4_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines,
+                               step->text_batch, diti_ideogram4_place, err));
     return diti_ideogram4_write_times(plan, state, &transformer->component.env, timesteps, err);
 }
 
@@ -435,8 +433,7 @@ static dit_result diti_ideogram4_write_inputs(const diti_transformer *transforme
 
 static void diti_ideogram4_begin(diti_pass *p) {
     diti_ideogram4_state *state = diti_ideogram4_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     if (p->step->same_timestep) return;
     diti_adaln_select(p, &state->adaln);
     state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
@@ -457,8 +454,7 @@ static diti_tensor diti_ideogram4_run_block(diti_pass *p, diti_tensor x) {
     const diti_ideogram4_state *state = diti_ideogram4_state_of(p->step);
     diti_tensor gates, h;
     p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     gates = diti_adaln_gates(p, &state->adaln, state->gates);
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_IDEOGRAM4_SCALE_MSA, &w->attention);
     h = diti_sublayer_attend(p, h, &w->attention, 0);

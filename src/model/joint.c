@@ -170,6 +170,12 @@ DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor t
     return all;
 }
 
+DIT_INTERNAL void diti_rotation_begin_order(const diti_pass *p, diti_rotation *rotation, uint32_t stream) {
+    rotation->table_items = p->step->text_batch > 1 ? p->items : 0;
+    rotation->here_cosines = diti_text_order_table(p, rotation->cosines, stream, rotation->table_items);
+    rotation->here_sines = diti_text_order_table(p, rotation->sines, stream, rotation->table_items);
+}
+
 /* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
 static uint32_t diti_text_order_row(const diti_step_desc *step, uint32_t prompt, uint32_t k, uint32_t unit,
                                     uint32_t filler) {

@@ -297,10 +297,9 @@ static void diti_kandinsky_load(diti_component *component, diti_loader *loader) 
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_kandinsky_state {     /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps * prompts, D] */
-    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+typedef struct diti_kandinsky_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;            /* input F32 [steps * prompts, D] */
+    diti_rotation rotation;           /* [tokens, head_dim / 2] */
     diti_tensor wide; /* state F32 [batch * channels read, frames * h * w]: latents, zeros behind each; 0: the latent
                          will do */
     diti_tensor text_cosines, text_sines; /* inputs F32 [prompts * text tokens, head_dim / 2] */
@@ -358,8 +357,7 @@ static void diti_kandinsky_prepare(diti_pass *p) {
     diti_kandinsky_state *state = diti_kandinsky_state_of(step);
     diti_tensor condition, text;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps * prompts, config->width, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, half, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, tokens, half, "sines");
+    diti_rotation_prepare(graph, &state->rotation, tokens, half);
     if (config->columns > 4 * config->channels)
         state->wide = diti_tensor_state(graph, DITI_F32, step->batch * (config->columns / 4), 4 * tokens, "wide");
     if (state->wide && step->fixed) diti_kandinsky_mark(p);
@@ -432,7 +430,8 @@ static dit_result diti_kandinsky_write_inputs(const diti_transformer *transforme
     const diti_kandinsky *model = diti_kandinsky_of(transformer);
     const diti_kandinsky_state *state = (const diti_kandinsky_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, 0, err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_kandinsky_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                               diti_kandinsky_place, err));
     DITI_TRY(diti_write_places(transformer, plan, step, state->text_cosines, state->text_sines, step->text_batch,
                                diti_kandinsky_place_text, err));
     return diti_adaln_write(plan, state->sinusoids, step, timesteps, 0, err);
@@ -523,8 +522,7 @@ static diti_tensor diti_kandinsky_text(const diti_pass *p) {
 
 static void diti_kandinsky_begin(diti_pass *p) {
     diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     diti_adaln_select(p, &state->adaln);
     diti_adaln_select(p, &state->text_adaln);
     if (!p->step->same_timestep) state->text = diti_kandinsky_text(p);
@@ -590,8 +588,7 @@ static diti_tensor diti_kandinsky_run_block(diti_pass *p, diti_tensor x) {
     const diti_kandinsky_block *w = &diti_kandinsky_of(p->model)->blocks[p->index];
     const diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
     p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &state->adaln, p->index));
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     diti_table_attend(p, x, &w->self);
     diti_kandinsky_attend_text(p, x, w);
     diti_sublayer_feed(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, DITI_GATE_MSA2, &w->feed);

@@ -315,10 +315,9 @@ static void diti_krea2_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_krea2_state {         /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps, time] */
-    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+typedef struct diti_krea2_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;        /* input F32 [steps, time] */
+    diti_rotation rotation;       /* [text + image rows, head_dim / 2] */
     diti_text_order order;
     diti_tensor text;              /* F32 [prompts * text rows, D] */
     diti_tensor modulation, final; /* F32 [steps, 6D], [steps, 2D] */
@@ -469,8 +468,7 @@ static void diti_krea2_prepare(diti_pass *p) {
     uint32_t rows = step->text_tokens + step->height / 2 * (step->width / 2);
     diti_krea2_state *state = diti_krea2_state_of(step);
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, config->time, "timesteps");
-    state->cosines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_rotation_prepare(p->graph, &state->rotation, rows, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     diti_krea2_modulate(p, state);
     state->text = diti_krea2_text(p);
@@ -501,7 +499,8 @@ static dit_result diti_krea2_write_inputs(const diti_transformer *transformer, d
     const diti_krea2_state *state = (const diti_krea2_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
                                    step->height / 2 * (step->width / 2), err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_krea2_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                               diti_krea2_place, err));
     return diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
 }
 
@@ -509,8 +508,7 @@ static dit_result diti_krea2_write_inputs(const diti_transformer *transformer, d
 
 static void diti_krea2_begin(diti_pass *p) {
     diti_krea2_state *state = diti_krea2_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     if (p->step->same_timestep) return;
     state->step = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
     state->step_final = diti_select_row(p->graph, state->final, p->step->row, "select_modulation");
@@ -606,8 +604,7 @@ static diti_tensor diti_krea2_run_block(diti_pass *p, diti_tensor x) {
     diti_tensor h;
     diti_table_modulate(p, &w->table, state->step, 0);
     p->modulation.chunks = 6;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
+    diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
     h = diti_modulate(p, x, (diti_modulator)DITI_KREA2_SHIFT_MSA, (diti_modulator)DITI_KREA2_SCALE_MSA, &w->attention);
     diti_sublayer_add(p, x, (diti_modulator)DITI_KREA2_GATE_MSA, &w->attention, diti_krea2_attend(p, w, h));

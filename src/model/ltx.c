@@ -227,11 +227,10 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
 
 typedef struct diti_ltx_state {            /* prepare leaves these for the steps */
     diti_tensor sinusoids;                 /* input F32 [steps, 256], and of timestep 0 where frames are given */
-    diti_tensor cosines, sines;            /* inputs F32 [tokens, D / 2] */
+    diti_rotation rotation;                /* [tokens, D / 2] */
     diti_tensor modulation;                /* F32 [rows of sinusoids, 8D]: six for all blocks, two for the last norm */
     diti_tensor text[DITI_LTX_MAX_BLOCKS]; /* [text rows, 2D]: k, normed, and v of the cross attention */
     diti_tensor rows;                      /* F32 [1 or frames, 8D]: the step's */
-    diti_tensor here_cosines, here_sines;  /* tables of the rows at hand */
 } diti_ltx_state;
 
 #define diti_ltx_state_of(step) ((diti_ltx_state *)(step)->family)
@@ -248,8 +247,8 @@ static void diti_ltx_norm_heads(const diti_pass *p, diti_tensor x, const diti_su
     desc.norm = DITI_QKV_RMS;
     desc.eps = 1e-5f;
     desc.weight = norm;
-    desc.cosines = rotates ? state->here_cosines : 0;
-    desc.sines = rotates ? state->here_sines : 0;
+    desc.cosines = rotates ? state->rotation.here_cosines : 0;
+    desc.sines = rotates ? state->rotation.here_sines : 0;
     desc.tokens = rotates ? p->image : 0;
     desc.name = "qk_norm";
     diti_qk_norm_rope(p->graph, all, &desc);
@@ -289,8 +288,7 @@ static void diti_ltx_prepare(diti_pass *p) {
     uint32_t tokens = grid.frames * grid.rows * grid.columns, rows = step->steps + (step->frame_steps ? 1 : 0);
     diti_ltx_state *state = diti_ltx_state_of(step);
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, rows, 256, "timesteps");
-    state->cosines = diti_tensor_input(p->graph, DITI_F32, tokens, p->width / 2, "cosines");
-    state->sines = diti_tensor_input(p->graph, DITI_F32, tokens, p->width / 2, "sines");
+    diti_rotation_prepare(p->graph, &state->rotation, tokens, p->width / 2);
     state->modulation = diti_table_rows(p, diti_embed(p->graph, &model->time, state->sinusoids, 0), &model->modulation,
                                         &model->final_table);
     diti_ltx_project_text(p, state);
@@ -342,7 +340,8 @@ static void diti_ltx_place(const diti_transformer *transformer, const diti_step_
 static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                         const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_ltx_state *state = (const diti_ltx_state *)step->family;
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_ltx_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                               diti_ltx_place, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
@@ -350,8 +349,7 @@ static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, dit
 
 static void diti_ltx_begin(diti_pass *p) {
     diti_ltx_state *state = diti_ltx_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     if (!p->step->same_timestep)
         state->rows = diti_pass_frame_rows(p, state->modulation, diti_pass_frame_steps(p), "select_modulation");
 }

@@ -880,6 +880,20 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
+/* Rotary position embedding: cosines and sines that queries and keys are rotated by (docs/models.md 2.5). */
+typedef struct diti_rotation {
+    diti_tensor cosines, sines;           /* inputs F32 [rows, half], of all tokens */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    uint32_t table_items;                 /* diti_pass.table_items */
+} diti_rotation;
+/* half: of the channels that rotate. */
+DIT_INTERNAL DITI_UNUSED void diti_rotation_prepare(diti_graph *graph, diti_rotation *out, uint32_t rows,
+                                                    uint32_t half);
+/* Begins an evaluation: all prompts share the tables; or, by diti_text_order_table, each prompt has its own. */
+DIT_INTERNAL DITI_UNUSED void diti_rotation_begin(const diti_pass *p, diti_rotation *rotation);
+DIT_INTERNAL DITI_UNUSED void diti_rotation_begin_order(const diti_pass *p, diti_rotation *rotation, uint32_t stream);
+/* Queries and keys of the block at hand rotate by it. */
+DIT_INTERNAL DITI_UNUSED void diti_rotation_apply(diti_pass *p, const diti_rotation *rotation);
 /* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_step_desc *step, uint32_t image);
 /* How many of an item's text rows at hand are diti_step_desc.behind_text's. */

@@ -227,11 +227,9 @@ static void diti_qwenimage_load(diti_component *component, diti_loader *loader) 
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps, 256] */
-    diti_tensor cosines, sines;           /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    uint32_t table_items;
+typedef struct diti_qwenimage_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;            /* input F32 [steps, 256] */
+    diti_rotation rotation;           /* [prompts * (text + image rows), head_dim / 2] */
     diti_text_order order;
     diti_tensor text; /* F32 [prompts * text rows, D] */
     diti_joint_modulation modulation;
@@ -288,8 +286,7 @@ static void diti_qwenimage_prepare(diti_pass *p) {
     diti_qwenimage_state *state = diti_qwenimage_state_of(step);
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps + (clean ? 1 : 0), 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, rows, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "conditioning_silu");
     state->modulation.active = diti_tensor_view(graph, time, 0, steps, 0, config->width);
@@ -355,8 +352,8 @@ static dit_result diti_qwenimage_write_inputs(const diti_transformer *transforme
     const diti_qwenimage_state *state = (const diti_qwenimage_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, diti_qwenimage_image(step),
                                    err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
-                               diti_qwenimage_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines,
+                               step->text_batch, diti_qwenimage_place, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
@@ -364,9 +361,7 @@ static dit_result diti_qwenimage_write_inputs(const diti_transformer *transforme
 
 static void diti_qwenimage_begin(diti_pass *p) {
     diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
-    state->table_items = p->step->text_batch > 1 ? p->items : 0;
-    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
-    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
+    diti_rotation_begin_order(p, &state->rotation, DITI_JOINT_TEXT);
     diti_joint_begin(p, &state->modulation);
 }
 
@@ -379,9 +374,7 @@ static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
     const diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
     p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_qwenimage_modulation);
     p->modulation.lead = state->clean[p->index];
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
-    p->table_items = state->table_items;
+    diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
     diti_stream_block_run(p, diti_qwenimage_of(p->model)->blocks, NULL, x);
     return x;

@@ -188,14 +188,13 @@ static void diti_qwenimage21_load(diti_component *component, diti_loader *loader
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_qwenimage21_state {       /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                    /* input F32 [steps + 1, 256], the last one of timestep 0 */
-    diti_tensor order;                        /* input U32 [1, prompts * rows in front]: of text and pictures */
-    diti_tensor front_cosines, front_sines;   /* inputs F32 [prompts * rows in front, head_dim / 2] */
-    diti_tensor cosines, sines;               /* inputs F32 [prompts * tokens, head_dim / 2] */
-    diti_tensor modulation, final;            /* F32 [steps + 1, 4D], with tanh of gates, [steps + 1, D] */
-    diti_tensor here_cosines, here_sines, at; /* the rows at hand have these tables, and this modulation */
-    uint32_t table_items;
+typedef struct diti_qwenimage21_state {     /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                  /* input F32 [steps + 1, 256], the last one of timestep 0 */
+    diti_tensor order;                      /* input U32 [1, prompts * rows in front]: of text and pictures */
+    diti_tensor front_cosines, front_sines; /* inputs F32 [prompts * rows in front, head_dim / 2] */
+    diti_rotation rotation;                 /* [prompts * tokens, head_dim / 2] */
+    diti_tensor modulation, final;          /* F32 [steps + 1, 4D], with tanh of gates, [steps + 1, D] */
+    diti_tensor at;                         /* modulation of the rows at hand */
     diti_reference_kv front;
 } diti_qwenimage21_state;
 
@@ -255,16 +254,15 @@ static void diti_qwenimage21_prepare(diti_pass *p) {
     state->order = diti_tensor_input(graph, DITI_U32, 1, rows, "rows in front");
     state->front_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
     state->front_sines = diti_tensor_input(graph, DITI_F32, rows, half, "sines");
-    state->cosines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "sines");
+    diti_rotation_prepare(graph, &state->rotation, prompts * tokens, half);
     state->front.items = diti_tensor_input(graph, DITI_U32, step->branches * step->batch, DITI_ITEM_WORDS, "keys");
     state->front.segments = diti_tensor_input(
         graph, DITI_U32, prompts * (step->text_tokens - slots + step->reference_count), DITI_ITEM_WORDS, "segments");
     diti_qwenimage21_modulate(p, state);
     diti_reference_lead(p, &model->patch);
-    state->here_cosines = state->front_cosines;
-    state->here_sines = state->front_sines;
-    state->table_items = prompts;
+    state->rotation.here_cosines = state->front_cosines;
+    state->rotation.here_sines = state->front_sines;
+    state->rotation.table_items = prompts;
     state->at = diti_tensor_view(graph, state->modulation, step->steps, 1, 0, 4 * p->width);
     diti_reference_kv_fill(p, &state->front, prompts,
                            diti_gather_tensor(graph, diti_qwenimage21_rows(p), state->order, "rows in front"),
@@ -341,7 +339,8 @@ static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, d
     const diti_qwenimage21_state *state = (const diti_qwenimage21_state *)step->family;
     const diti_env *env = &model->base.component.env;
     uint32_t prompts = step->text_batch, rows = plan->tensors[state->order].columns, i;
-    size_t half = model->config.head_dim / 2, front = rows * half, tokens = plan->tensors[state->cosines].rows * half;
+    size_t half = model->config.head_dim / 2, front = rows * half,
+           tokens = plan->tensors[state->rotation.cosines].rows * half;
     size_t segments = (size_t)plan->tensors[state->front.segments].rows * DITI_ITEM_WORDS;
     float *angles = (float *)diti_alloc_array(env, 2 * (front + tokens), sizeof *angles);
     uint32_t *words = (uint32_t *)diti_alloc_zero(env, (rows + segments + prompts) * sizeof *words);
@@ -360,8 +359,8 @@ static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, d
         result = diti_plan_write(plan, state->front_cosines, angles, front * sizeof *angles, err);
     }
     if (result >= 0) result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
-    if (result >= 0) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
+    if (result >= 0) result = diti_plan_write(plan, state->rotation.cosines, out.cosines, tokens * sizeof *angles, err);
+    if (result >= 0) result = diti_plan_write(plan, state->rotation.sines, out.sines, tokens * sizeof *angles, err);
     if (result >= 0) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
     if (result >= 0) result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
     if (result >= 0) result = diti_reference_kv_write(plan, step, env, out.keys, err);
@@ -380,9 +379,7 @@ static dit_result diti_qwenimage21_write_inputs(const diti_transformer *transfor
 
 static void diti_qwenimage21_begin(diti_pass *p) {
     diti_qwenimage21_state *state = diti_qwenimage21_state_of(p->step);
-    state->table_items = p->step->text_batch > 1 ? p->items : 0;
-    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_IMAGE, state->table_items);
-    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_IMAGE, state->table_items);
+    diti_rotation_begin_order(p, &state->rotation, DITI_JOINT_IMAGE);
     state->at = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
 }
 
@@ -400,9 +397,7 @@ static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
     diti_tensor h;
     p->modulation.rows = state->at;
     p->modulation.chunks = 4;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
-    p->table_items = state->table_items;
+    diti_rotation_apply(p, &state->rotation);
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MSA, &w->attention);
     h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, (diti_modulator)DITI_QWENIMAGE21_GATE_MSA, &w->attention, h);

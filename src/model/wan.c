@@ -465,14 +465,13 @@ static void diti_wan_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per clip: everything that does not depend on the latent ---- */
 
-typedef struct diti_wan_state {           /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps, or one more, frequencies] */
-    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text_rows;                /* input U32 [1, prompts * text tokens]: rows of the text, or none */
-    diti_tensor modulation;               /* F32 [steps, or one more, 8D]: six rows for all blocks, two for the last */
-    diti_tensor rows;                     /* F32 [1 or items * frames, 8D]: the step's */
-    diti_tensor followed;                 /* F32 [tokens, D]: the clip that VACE's blocks follow; else 0 */
+typedef struct diti_wan_state { /* prepare leaves these for the steps */
+    diti_tensor sinusoids;      /* input F32 [steps, or one more, frequencies] */
+    diti_rotation rotation;     /* [tokens, head_dim / 2] */
+    diti_tensor text_rows;      /* input U32 [1, prompts * text tokens]: rows of the text, or none */
+    diti_tensor modulation;     /* F32 [steps, or one more, 8D]: six rows for all blocks, two for the last */
+    diti_tensor rows;           /* F32 [1 or items * frames, 8D]: the step's */
+    diti_tensor followed;       /* F32 [tokens, D]: the clip that VACE's blocks follow; else 0 */
     /* [prompts * tokens, 2D]: keys, normed, and values of the attention to the text and to the picture's tokens */
     diti_tensor text[DITI_WAN_MAX_BLOCKS], image[DITI_WAN_MAX_BLOCKS];
 } diti_wan_state;
@@ -579,8 +578,7 @@ static void diti_wan_prepare(diti_pass *p) {
     uint32_t tokens = grid.frames * p->positions, steps = step->steps + (step->frame_steps ? 1 : 0);
     if (!diti_wan_can(p)) return;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps, config->frequencies, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     state->text_rows = diti_tensor_input(graph, DITI_U32, 1, step->text_batch * step->text_tokens, "text_rows");
     state->modulation = diti_table_rows(p, diti_embed(graph, &owner->time, state->sinusoids, 0), &owner->modulation,
                                         &owner->final_table);
@@ -618,8 +616,8 @@ static dit_result diti_wan_write_turn(const diti_wan *model, diti_plan *plan, co
                                       const diti_wan_state *state, dit_error *err) {
     const diti_env *env = &model->base.component.env;
     diti_token_grid grid = diti_transformer_grid(&model->base, step);
-    uint32_t half = plan->tensors[state->cosines].columns;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * half;
+    uint32_t half = plan->tensors[state->rotation.cosines].columns;
+    size_t count = (size_t)plan->tensors[state->rotation.cosines].rows * half;
     size_t longest = grid.frames > grid.rows ? grid.frames : grid.rows;
     float *table;
     dit_result result;
@@ -627,8 +625,8 @@ static dit_result diti_wan_write_turn(const diti_wan *model, diti_plan *plan, co
     table = (float *)diti_alloc_array(env, 2 * (count + longest * half), sizeof *table);
     if (!table) return diti_fail_memory(err, "the rotation of positions");
     diti_wan_turn(&model->config, &grid, table, table + count, table + 2 * count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    result = diti_plan_write(plan, state->rotation.cosines, table, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->rotation.sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
@@ -663,8 +661,7 @@ static dit_result diti_wan_write_inputs(const diti_transformer *transformer, dit
 
 static void diti_wan_begin(diti_pass *p) {
     diti_wan_state *state = diti_wan_state_of(p->step);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_rotation_begin(p, &state->rotation);
     if (!p->step->same_timestep)
         state->rows = diti_pass_frame_rows(p, state->modulation, diti_pass_frame_steps(p), "select_modulation");
 }
@@ -682,8 +679,8 @@ static void diti_wan_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     diti_wan_norm(p, x, &w->base.attention, kind ? &w->norm_k : &w->norm_q, kind ? "k_norm" : "q_norm");
     desc.head_dim = model->config.head_dim;
     desc.heads = diti_tensor_columns(p->graph, x) / desc.head_dim;
-    desc.cosines = state->here_cosines;
-    desc.sines = state->here_sines;
+    desc.cosines = state->rotation.here_cosines;
+    desc.sines = state->rotation.here_sines;
     desc.tokens = p->image;
     desc.name = kind ? "k_turn" : "q_turn";
     diti_qk_norm_rope(p->graph, x, &desc);
