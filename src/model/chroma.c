@@ -56,13 +56,10 @@ typedef struct diti_chroma_layer {
 typedef struct diti_chroma {
     diti_transformer base;
     diti_chroma_config config;
-    diti_layer patch, text;     /* [D, 4 * channels], [D, text] */
-    diti_layer first, vectors;  /* the approximator's ends: [hidden, sinusoids], [D, hidden] */
-    diti_chroma_layer *layers;  /* between these two */
-    diti_double_block *doubles; /* without modulation, as singles */
-    diti_single_block *singles;
-    diti_layer proj_out; /* [4 * channels, D] */
-    diti_sublayer last;
+    diti_layer patch, text;    /* [D, 4 * channels], [D, text] */
+    diti_layer first, vectors; /* the approximator's ends: [hidden, sinusoids], [D, hidden] */
+    diti_chroma_layer *layers; /* between these two */
+    diti_stream_blocks blocks; /* without modulation */
 } diti_chroma;
 
 #define diti_chroma_of(transformer) ((const diti_chroma *)(const void *)(transformer))
@@ -138,20 +135,14 @@ static void diti_chroma_load_weights(diti_loader *loader, diti_chroma *model) {
         diti_load_layer(loader, &model->layers[i].out, hidden, hidden, 1, name);
     }
     diti_load_layer(loader, &model->vectors, width, hidden, 1, DITI_CHROMA_GUIDANCE ".out_proj");
-    for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, 0);
-    for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, 0);
-    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_stream_blocks_load(loader, &model->blocks, width, config->head_dim, 0);
+    diti_stream_final_load(loader, &model->blocks, width, 4 * config->channels, 0);
 }
 
 static void diti_chroma_set_traits(diti_chroma *model) {
     const diti_chroma_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "1";
-    traits->layers = config->doubles + config->singles;
-    traits->single_layers = config->singles;
     traits->width = config->width;
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;
@@ -174,11 +165,9 @@ static void diti_chroma_load(diti_component *component, diti_loader *loader) {
     diti_chroma *model = (diti_chroma *)(void *)component;
     const diti_chroma_config *config = &model->config;
     model->layers = (diti_chroma_layer *)diti_component_array(component, loader, config->layers, sizeof *model->layers);
-    model->doubles =
-        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
-    model->singles =
-        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (!model->layers || !model->doubles || !model->singles) return;
+    if (!model->layers ||
+        !diti_stream_blocks_make(&model->base, loader, &model->blocks, config->doubles, config->singles))
+        return;
     diti_chroma_load_weights(loader, model);
     diti_chroma_set_traits(model);
 }
@@ -317,7 +306,7 @@ static diti_tensor diti_chroma_run_block(diti_pass *p, diti_tensor x) {
         diti_tensor_view(p->graph, state->vectors, 0, 1, first * p->width, (single ? 3 : 12) * p->width);
     diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
-    diti_stream_block_run(p, model->doubles, model->singles, x);
+    diti_stream_block_run(p, x);
     return x;
 }
 
@@ -326,7 +315,7 @@ static diti_tensor diti_chroma_final(diti_pass *p, diti_tensor x) {
     uint32_t first = diti_chroma_vectors(&model->config) - 2;
     p->modulation.rows =
         diti_tensor_view(p->graph, diti_chroma_state_of(p->step)->vectors, 0, 1, first * p->width, 2 * p->width);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    return diti_stream_final(p, x);
 }
 
 /* ---- where parts of such models are ---- */

@@ -59,11 +59,7 @@ typedef struct diti_flux {
     diti_flux_config config;
     diti_layer patch, text;               /* [D, 4 * channels], [D, text] */
     diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
-    diti_double_block *doubles;
-    diti_single_block *singles;
-    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;                /* [4 * channels, D] */
-    diti_sublayer last;
+    diti_stream_blocks blocks;
     diti_layer control;  /* a control net's [D, 4 * channels] */
     diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
     diti_layer *outlets; /* a control net's, one [D, D] behind each block */
@@ -171,24 +167,19 @@ static void diti_flux_load_control(diti_loader *loader, diti_flux *model) {
 
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
-    uint32_t i, width = config->width;
+    uint32_t width = config->width;
     diti_load_layer(loader, &model->patch, width, 4 * (config->channels + config->condition), 1, "x_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
         diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
-    for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
-    for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
+    diti_stream_blocks_load(loader, &model->blocks, width, config->head_dim, DITI_STREAM_MODULATED);
     if (config->control) {
         diti_flux_load_control(loader, model);
         return;
     }
-    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
-    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_stream_final_load(loader, &model->blocks, width, 4 * config->channels, DITI_STREAM_MODULATED);
 }
 
 /* Sizes that Kontext was trained with, narrow ones first. */
@@ -201,8 +192,6 @@ static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
-    traits->layers = config->doubles + config->singles;
-    traits->single_layers = config->singles;
     traits->width = config->width;
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;
@@ -235,14 +224,12 @@ static void diti_flux_set_traits(diti_flux *model) {
 static void diti_flux_load(diti_component *component, diti_loader *loader) {
     diti_flux *model = (diti_flux *)(void *)component;
     const diti_flux_config *config = &model->config;
-    model->doubles =
-        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
-    model->singles =
-        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
     if (config->control)
         model->outlets = (diti_layer *)diti_component_array(component, loader, config->doubles + config->singles,
                                                             sizeof *model->outlets);
-    if (!model->doubles || !model->singles || (config->control && !model->outlets)) return;
+    if (!diti_stream_blocks_make(&model->base, loader, &model->blocks, config->doubles, config->singles) ||
+        (config->control && !model->outlets))
+        return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
     model->base.outlets = model->outlets;
@@ -261,17 +248,6 @@ typedef struct diti_flux_state {     /* prepare leaves these for the steps */
 } diti_flux_state;
 
 #define diti_flux_state_of(step) ((diti_flux_state *)(step)->family)
-
-/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
-static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
-    const diti_flux *model = diti_flux_of(p->model);
-    diti_linear_desc last = DITI_ZERO;
-    if (index < p->model->traits.layers)
-        return diti_stream_modulation(p, active, model->doubles, model->singles, index);
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
-}
 
 /* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
    prompt: its step->text_tokens count that row. */
@@ -301,7 +277,6 @@ static void diti_flux_prepare(diti_pass *p) {
     const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
     uint32_t tokens = step->text_tokens + diti_reference_tokens(p) + step->height / 2 * (step->width / 2);
-    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor time, pooled;
     diti_flux_state *state = diti_flux_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
@@ -313,7 +288,7 @@ static void diti_flux_prepare(diti_pass *p) {
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, step->text_batch);
-    diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
+    diti_stream_prepare(p, &state->modulation);
     state->text = diti_flux_text(p, state);
     if (config->control)
         state->control =
@@ -350,20 +325,16 @@ static diti_tensor diti_flux_embed(diti_pass *p) {
 
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
-    const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_state *state = diti_flux_state_of(p->step);
-    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_flux_modulation);
+    diti_stream_modulate(p, &state->modulation, p->index);
     diti_rotation_apply(p, &state->rotation);
-    diti_stream_block_run(p, model->doubles, model->singles, x);
+    diti_stream_block_run(p, x);
     return x;
 }
 
 static diti_tensor diti_flux_final(diti_pass *p, diti_tensor x) {
-    const diti_flux *model = diti_flux_of(p->model);
-    uint32_t layers = p->model->traits.layers;
-    p->modulation.rows =
-        diti_joint_modulation_rows(p, &diti_flux_state_of(p->step)->modulation, layers, diti_flux_modulation);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    diti_stream_modulate(p, &diti_flux_state_of(p->step)->modulation, p->model->traits.layers);
+    return diti_stream_final(p, x);
 }
 
 /* ---- where parts of such models are ---- */

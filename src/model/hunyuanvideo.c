@@ -80,11 +80,7 @@ typedef struct diti_hunyuanvideo {
     diti_refiner refiner;
     diti_layer patch;                     /* [D, 4 * channels] */
     diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
-    diti_double_block *doubles;
-    diti_single_block *singles;
-    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;                /* [4 * channels, D] */
-    diti_sublayer last;
+    diti_stream_blocks blocks;
 } diti_hunyuanvideo;
 
 #define diti_hunyuanvideo_of(transformer) ((const diti_hunyuanvideo *)(const void *)(transformer))
@@ -173,7 +169,7 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
 
 static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvideo *model) {
     const diti_hunyuanvideo_config *config = &model->config;
-    uint32_t i, width = config->width;
+    uint32_t width = config->width;
     diti_load_layer(loader, &model->patch, width, 4 * config->channels, 2, "x_embedder.proj");
     model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
     diti_refiner_load(loader, &model->refiner, config->refiners, width, config->text, config->head_dim);
@@ -181,13 +177,8 @@ static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvide
     if (config->guided)
         diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
-    for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
-    for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, DITI_STREAM_MODULATED);
-    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
-    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_stream_blocks_load(loader, &model->blocks, width, config->head_dim, DITI_STREAM_MODULATED);
+    diti_stream_final_load(loader, &model->blocks, width, 4 * config->channels, DITI_STREAM_MODULATED);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */
@@ -218,8 +209,6 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     const diti_hunyuanvideo_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "1.0";
-    traits->layers = config->doubles + config->singles;
-    traits->single_layers = config->singles;
     traits->width = config->width;
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;
@@ -251,11 +240,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
 static void diti_hunyuanvideo_load(diti_component *component, diti_loader *loader) {
     diti_hunyuanvideo *model = (diti_hunyuanvideo *)(void *)component;
     const diti_hunyuanvideo_config *config = &model->config;
-    model->doubles =
-        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
-    model->singles =
-        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles) return;
+    if (!diti_stream_blocks_make(&model->base, loader, &model->blocks, config->doubles, config->singles)) return;
     diti_hunyuanvideo_load_weights(loader, model);
     diti_hunyuanvideo_set_traits(model);
 }
@@ -272,17 +257,6 @@ typedef struct diti_hunyuanvideo_state { /* prepare leaves these for the steps *
 
 #define diti_hunyuanvideo_state_of(step) ((diti_hunyuanvideo_state *)(step)->family)
 
-/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
-static diti_tensor diti_hunyuanvideo_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
-    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
-    diti_linear_desc last = DITI_ZERO;
-    if (index < p->model->traits.layers)
-        return diti_stream_modulation(p, active, model->doubles, model->singles, index);
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
-}
-
 static void diti_hunyuanvideo_prepare(diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_config *config = &model->config;
@@ -290,7 +264,6 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     diti_token_grid grid = diti_transformer_grid(p->model, step);
     uint32_t tokens = step->text_tokens + grid.frames * grid.rows * grid.columns;
-    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor time, pooled;
     diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
@@ -303,7 +276,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, step->text_batch);
-    diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
+    diti_stream_prepare(p, &state->modulation);
     diti_refiner_prepare(p, &model->refiner, &state->order, state->sinusoids, &state->refiner);
 }
 
@@ -346,21 +319,17 @@ static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
 
 /* x F32 [items * (text + video), D] is changed in place. */
 static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
-    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
-    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
+    diti_stream_modulate(p, &state->modulation, p->index);
     diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
-    diti_stream_block_run(p, model->doubles, model->singles, x);
+    diti_stream_block_run(p, x);
     return x;
 }
 
 static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
-    const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
-    uint32_t layers = p->model->traits.layers;
-    p->modulation.rows = diti_joint_modulation_rows(p, &diti_hunyuanvideo_state_of(p->step)->modulation, layers,
-                                                    diti_hunyuanvideo_modulation);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    diti_stream_modulate(p, &diti_hunyuanvideo_state_of(p->step)->modulation, p->model->traits.layers);
+    return diti_stream_final(p, x);
 }
 
 /* ---- where parts of such models are ---- */

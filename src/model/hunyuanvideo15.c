@@ -95,10 +95,7 @@ typedef struct diti_hunyuanvideo15 {
     diti_weight kinds;                                  /* F32 [3, D]: added to text, to glyphs, to a picture's rows */
     diti_layer patch;                                   /* [D, 2 * channels + 1] */
     diti_embedder time, next;                           /* [D, 256], [D, D] */
-    diti_double_block *blocks;
-    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;                /* [channels, D] */
-    diti_sublayer last;
+    diti_stream_blocks blocks;
 } diti_hunyuanvideo15;
 
 #define diti_hunyuanvideo15_of(transformer) ((const diti_hunyuanvideo15 *)(const void *)(transformer))
@@ -184,7 +181,7 @@ static dit_result diti_hunyuanvideo15_read(diti_component *component, diti_loade
 
 static void diti_hunyuanvideo15_load_weights(diti_loader *loader, diti_hunyuanvideo15 *model) {
     const diti_hunyuanvideo15_config *config = &model->config;
-    uint32_t i, width = config->width, hidden = config->glyph_hidden;
+    uint32_t width = config->width, hidden = config->glyph_hidden;
     diti_load_layer(loader, &model->patch, width, 2 * config->channels + 1, 1, "x_embedder.proj");
     diti_refiner_load(loader, &model->refiner, config->refiners, width, config->text, config->head_dim);
     diti_load_norm(loader, &model->glyph_norm, config->glyphs, "context_embedder_2.norm");
@@ -198,11 +195,8 @@ static void diti_hunyuanvideo15_load_weights(diti_loader *loader, diti_hunyuanvi
     diti_load_vector(loader, &model->kinds, 3, width, "cond_type_embed.weight");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_embed.timestep_embedder");
     if (config->flow) diti_load_embedder(loader, &model->next, width, width, 256, "time_embed.timestep_embedder_r");
-    for (i = 0; i < config->blocks; i++)
-        diti_double_block_load(loader, &model->blocks[i], i, width, config->head_dim, true);
-    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
-    diti_load_layer(loader, &model->proj_out, config->channels, width, 1, "proj_out");
-    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_stream_blocks_load(loader, &model->blocks, width, config->head_dim, DITI_STREAM_MODULATED);
+    diti_stream_final_load(loader, &model->blocks, width, config->channels, DITI_STREAM_MODULATED);
 }
 
 /* ---- how its language model is asked (docs/models.md 5.5): Python joins the lines with the blanks before them ---- */
@@ -256,7 +250,6 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     diti_model_traits *traits = &model->base.traits;
     bool large = config->target > 800;
     traits->variant = !config->target ? "1.5" : large ? "720p" : "480p";
-    traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;
@@ -292,9 +285,7 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
 
 static void diti_hunyuanvideo15_load(diti_component *component, diti_loader *loader) {
     diti_hunyuanvideo15 *model = (diti_hunyuanvideo15 *)(void *)component;
-    model->blocks =
-        (diti_double_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
+    if (!diti_stream_blocks_make(&model->base, loader, &model->blocks, model->config.blocks, 0)) return;
     diti_hunyuanvideo15_load_weights(loader, model);
     diti_hunyuanvideo15_set_traits(model);
 }
@@ -315,16 +306,6 @@ typedef struct diti_hunyuanvideo15_state { /* prepare leaves these for the steps
 } diti_hunyuanvideo15_state;
 
 #define diti_hunyuanvideo15_state_of(step) ((diti_hunyuanvideo15_state *)(step)->family)
-
-/* F32 [rows, 12D] of blocks, of the last norm [rows, 2D]. */
-static diti_tensor diti_hunyuanvideo15_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
-    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
-    diti_linear_desc last = DITI_ZERO;
-    if (index < p->model->traits.layers) return diti_stream_modulation(p, active, model->blocks, NULL, index);
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
-}
 
 /* Row number `kind` of the embedding of kinds: F32 [1, D]. */
 static diti_tensor diti_hunyuanvideo15_kind(const diti_pass *p, uint32_t kind) {
@@ -394,8 +375,7 @@ static void diti_hunyuanvideo15_prepare(diti_pass *p) {
     }
     state->modulation.shared = true;
     state->modulation.active = diti_joint_condition(graph, time, 0, 1);
-    diti_joint_prepare(p, &state->modulation, (uint64_t)(12 * config->blocks + 2) * config->width,
-                       diti_hunyuanvideo15_modulation);
+    diti_stream_prepare(p, &state->modulation);
     diti_refiner_prepare(p, &model->refiner, &state->order, state->sinusoids, &state->refiner);
     if (!step->behind_text) return;
     state->places = diti_tensor_input(graph, DITI_U32, 1, step->text_batch * texts, "places of text");
@@ -508,20 +488,17 @@ static diti_tensor diti_hunyuanvideo15_embed(diti_pass *p) {
 
 /* x F32 [items * (text + video), D] is changed in place. */
 static diti_tensor diti_hunyuanvideo15_run_block(diti_pass *p, diti_tensor x) {
-    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
     const diti_hunyuanvideo15_state *state = diti_hunyuanvideo15_state_of(p->step);
-    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_hunyuanvideo15_modulation);
+    diti_stream_modulate(p, &state->modulation, p->index);
     diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
-    diti_stream_block_run(p, model->blocks, NULL, x);
+    diti_stream_block_run(p, x);
     return x;
 }
 
 static diti_tensor diti_hunyuanvideo15_final(diti_pass *p, diti_tensor x) {
-    const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
-    p->modulation.rows = diti_joint_modulation_rows(p, &diti_hunyuanvideo15_state_of(p->step)->modulation,
-                                                    p->model->traits.layers, diti_hunyuanvideo15_modulation);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    diti_stream_modulate(p, &diti_hunyuanvideo15_state_of(p->step)->modulation, p->model->traits.layers);
+    return diti_stream_final(p, x);
 }
 
 /* ---- where parts of such models are ---- */

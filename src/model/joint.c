@@ -252,8 +252,8 @@ static void diti_double_block_load_gated(diti_loader *loader, diti_double_block 
     }
 }
 
-DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index, uint32_t width,
-                                         uint32_t head_dim, uint32_t has) {
+static void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index, uint32_t width,
+                                   uint32_t head_dim, uint32_t has) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
     static const diti_fused qkv[DITI_JOINT_STREAMS] = {
@@ -324,8 +324,8 @@ static void diti_single_block_alias(diti_loader *loader, const diti_single_block
 }
 
 /* Original files have q, k, v and the feed-forward's first layers in one matrix. */
-DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
-                                         uint32_t head_dim, uint32_t has) {
+static void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
+                                   uint32_t head_dim, uint32_t has) {
     static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
     static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
     bool gated = (has & DITI_STREAM_GATED) != 0;
@@ -351,13 +351,58 @@ DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block 
     diti_single_block_pair(block, width, head_dim, gated);
 }
 
-DIT_INTERNAL diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
-                                                const diti_double_block *doubles, const diti_single_block *singles,
-                                                uint32_t index) {
-    uint32_t count = p->model->traits.layers - p->model->traits.single_layers;
-    if (index < count) return diti_joint_modulate(p, active, &doubles[index].modulation, 6);
-    return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &singles[index - count].modulation, 0,
-                             "block_modulation");
+DIT_INTERNAL bool diti_stream_blocks_make(diti_transformer *transformer, diti_loader *loader, diti_stream_blocks *out,
+                                          uint32_t doubles, uint32_t singles) {
+    diti_component *component = &transformer->component;
+    out->doubles = (diti_double_block *)diti_component_array(component, loader, doubles, sizeof *out->doubles);
+    out->singles = (diti_single_block *)diti_component_array(component, loader, singles, sizeof *out->singles);
+    out->double_count = doubles;
+    out->single_count = singles;
+    transformer->stream_blocks = out;
+    transformer->traits.layers = doubles + singles;
+    transformer->traits.single_layers = singles;
+    return out->doubles && out->singles;
+}
+
+DIT_INTERNAL void diti_stream_blocks_load(diti_loader *loader, diti_stream_blocks *blocks, uint32_t width,
+                                          uint32_t head_dim, uint32_t has) {
+    uint32_t i;
+    for (i = 0; i < blocks->double_count; i++)
+        diti_double_block_load(loader, &blocks->doubles[i], i, width, head_dim, has);
+    for (i = 0; i < blocks->single_count; i++)
+        diti_single_block_load(loader, &blocks->singles[i], i, width, head_dim, has);
+}
+
+DIT_INTERNAL void diti_stream_final_load(diti_loader *loader, diti_stream_blocks *blocks, uint32_t width,
+                                         uint32_t columns, uint32_t has) {
+    if (has & DITI_STREAM_MODULATED)
+        diti_load_shift_scale(loader, &blocks->final_modulation, width, "norm_out.linear", loader->rename == NULL,
+                              true);
+    diti_load_layer(loader, &blocks->proj_out, columns, width, 1, "proj_out");
+    diti_make_output(&blocks->last, DITI_STREAMS_IMAGE, &blocks->proj_out);
+}
+
+/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
+static diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_stream_blocks *blocks = p->model->stream_blocks;
+    diti_linear_desc last = DITI_ZERO;
+    if (index < blocks->double_count) return diti_joint_modulate(p, active, &blocks->doubles[index].modulation, 6);
+    if (index < p->model->traits.layers)
+        return diti_layer_spread(p->graph, diti_pass_tensor(p), active,
+                                 &blocks->singles[index - blocks->double_count].modulation, 0, "block_modulation");
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    return diti_linear_fused(p->graph, active, &blocks->final_modulation, &last);
+}
+
+DIT_INTERNAL void diti_stream_prepare(const diti_pass *p, diti_joint_modulation *state) {
+    const diti_stream_blocks *blocks = p->model->stream_blocks;
+    uint64_t vectors = 12 * blocks->double_count + 3 * blocks->single_count + 2;
+    diti_joint_prepare(p, state, vectors * p->width, diti_stream_modulation);
+}
+
+DIT_INTERNAL void diti_stream_modulate(diti_pass *p, const diti_joint_modulation *state, uint32_t index) {
+    p->modulation.rows = diti_joint_modulation_rows(p, state, index, diti_stream_modulation);
 }
 
 DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_step_desc *step, const uint32_t axes[3],
@@ -407,12 +452,17 @@ static void diti_single_block_run(const diti_pass *p, const diti_single_block *w
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
 }
 
-DIT_INTERNAL void diti_stream_block_run(diti_pass *p, const diti_double_block *doubles,
-                                        const diti_single_block *singles, diti_tensor x) {
-    uint32_t count = p->model->traits.layers - p->model->traits.single_layers;
-    p->modulation.chunks = p->index < count ? 6 : 3;
-    if (p->index < count)
-        diti_double_block_run(p, &doubles[p->index], x);
+DIT_INTERNAL void diti_stream_block_run(diti_pass *p, diti_tensor x) {
+    const diti_stream_blocks *blocks = p->model->stream_blocks;
+    bool single = p->index >= blocks->double_count;
+    p->modulation.chunks = single ? 3 : 6;
+    if (single)
+        diti_single_block_run(p, &blocks->singles[p->index - blocks->double_count], x);
     else
-        diti_single_block_run(p, &singles[p->index - count], x);
+        diti_double_block_run(p, &blocks->doubles[p->index], x);
+}
+
+DIT_INTERNAL diti_tensor diti_stream_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &p->model->stream_blocks->last;
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }

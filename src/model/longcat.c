@@ -84,11 +84,7 @@ typedef struct diti_longcat {
     diti_layer patch, text; /* [D, 4 * channels], [D, text] */
     diti_weight text_norm;  /* F32 [text], Ovis-Image's */
     diti_embedder time;     /* [D, 256], [D, D] */
-    diti_double_block *doubles;
-    diti_single_block *singles;
-    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;                /* [4 * channels, D] */
-    diti_sublayer last;
+    diti_stream_blocks blocks;
 } diti_longcat;
 
 #define diti_longcat_of(transformer) ((const diti_longcat *)(const void *)(transformer))
@@ -230,7 +226,7 @@ static void diti_longcat_settle(diti_model_traits *traits, const diti_json *inde
 
 static void diti_longcat_load_weights(diti_loader *loader, diti_longcat *model) {
     const diti_longcat_config *config = &model->config;
-    uint32_t i, width = config->width, has = DITI_STREAM_MODULATED | (config->ovis ? DITI_STREAM_GATED : 0);
+    uint32_t width = config->width, has = DITI_STREAM_MODULATED | (config->ovis ? DITI_STREAM_GATED : 0);
     const char *text = diti_ovis_text(loader),
                *time = config->ovis ? "timestep_embedder" : "time_embed.timestep_embedder";
     diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
@@ -242,21 +238,14 @@ static void diti_longcat_load_weights(diti_loader *loader, diti_longcat *model) 
         diti_loader_alias(loader, &model->text.weight, 0, width, *text == 's' ? "context_embedder" : "semantic_txt_in",
                           0, width, DITI_NAMES_ALL);
     diti_load_embedder(loader, &model->time, width, width, 256, time);
-    for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, has);
-    for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, has);
-    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
-    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
+    diti_stream_blocks_load(loader, &model->blocks, width, config->head_dim, has);
+    diti_stream_final_load(loader, &model->blocks, width, 4 * config->channels, has);
 }
 
 static void diti_longcat_set_traits(diti_longcat *model) {
     const diti_longcat_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "1.0";
-    traits->layers = config->doubles + config->singles;
-    traits->single_layers = config->singles;
     traits->width = config->width;
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;
@@ -288,11 +277,7 @@ static void diti_longcat_set_traits(diti_longcat *model) {
 static void diti_longcat_load(diti_component *component, diti_loader *loader) {
     diti_longcat *model = (diti_longcat *)(void *)component;
     const diti_longcat_config *config = &model->config;
-    model->doubles =
-        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
-    model->singles =
-        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles) return;
+    if (!diti_stream_blocks_make(&model->base, loader, &model->blocks, config->doubles, config->singles)) return;
     diti_longcat_load_weights(loader, model);
     diti_longcat_set_traits(model);
 }
@@ -308,17 +293,6 @@ typedef struct diti_longcat_state { /* prepare leaves these for the steps */
 } diti_longcat_state;
 
 #define diti_longcat_state_of(step) ((diti_longcat_state *)(step)->family)
-
-/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
-static diti_tensor diti_longcat_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
-    const diti_longcat *model = diti_longcat_of(p->model);
-    diti_linear_desc last = DITI_ZERO;
-    if (index < p->model->traits.layers)
-        return diti_stream_modulation(p, active, model->doubles, model->singles, index);
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
-}
 
 /* The text's rows in their places, F32 [prompts * text rows, D]; rows that no text fills are those of zeros. */
 static diti_tensor diti_longcat_text(const diti_pass *p) {
@@ -346,14 +320,13 @@ static void diti_longcat_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t rows =
         step->text_batch * (step->text_tokens + diti_reference_tokens(p) + step->height / 2 * (step->width / 2));
-    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_longcat_state *state = diti_longcat_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     diti_rotation_prepare(graph, &state->rotation, rows, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     state->modulation.active = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "time_silu");
     state->modulation.shared = true;
-    diti_joint_prepare(p, &state->modulation, columns, diti_longcat_modulation);
+    diti_stream_prepare(p, &state->modulation);
     diti_reference_lead(p, &model->patch);
     state->text = diti_longcat_text(p);
 }
@@ -418,21 +391,17 @@ static diti_tensor diti_longcat_embed(diti_pass *p) {
 
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_longcat_run_block(diti_pass *p, diti_tensor x) {
-    const diti_longcat *model = diti_longcat_of(p->model);
     const diti_longcat_state *state = diti_longcat_state_of(p->step);
-    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_longcat_modulation);
+    diti_stream_modulate(p, &state->modulation, p->index);
     diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
-    diti_stream_block_run(p, model->doubles, model->singles, x);
+    diti_stream_block_run(p, x);
     return x;
 }
 
 static diti_tensor diti_longcat_final(diti_pass *p, diti_tensor x) {
-    const diti_longcat *model = diti_longcat_of(p->model);
-    p->modulation.rows = diti_joint_modulation_rows(p, &diti_longcat_state_of(p->step)->modulation,
-                                                    p->model->traits.layers, diti_longcat_modulation);
-    p->modulation.chunks = 0;
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    diti_stream_modulate(p, &diti_longcat_state_of(p->step)->modulation, p->model->traits.layers);
+    return diti_stream_final(p, x);
 }
 
 /* ---- where parts of such models are ---- */

@@ -508,6 +508,7 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_layer
         *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
     uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
+    const struct diti_stream_blocks *stream_blocks; /* its blocks of FLUX's two kinds; NULL: it has others */
     struct diti_transformer *branch; /* a control net that is a part of the model, whose component has its memory and
                                         weights; NULL: none */
 };
@@ -1067,17 +1068,31 @@ enum {
     DITI_STREAM_MODULATED = 1, /* layers of modulation; else it comes from elsewhere */
     DITI_STREAM_GATED = 2      /* a feed-forward that is gated by silu, as in Ovis-Image; else GELU's */
 };
-DIT_INTERNAL DITI_UNUSED void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index,
-                                                     uint32_t width, uint32_t head_dim, uint32_t has);
-DIT_INTERNAL DITI_UNUSED void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index,
-                                                     uint32_t width, uint32_t head_dim, uint32_t has);
-/* A block's modulation for each row of active: F32 [rows, 12D] of double blocks, [rows, 3D] of single ones. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
-                                                            const diti_double_block *doubles,
-                                                            const diti_single_block *singles, uint32_t index);
-/* Runs the block at hand with its modulation on x F32 [items * (text + image), D], in place. */
-DIT_INTERNAL DITI_UNUSED void diti_stream_block_run(diti_pass *p, const diti_double_block *doubles,
-                                                    const diti_single_block *singles, diti_tensor x);
+/* A transformer of such blocks, double ones before single ones, with its last norm and layer. */
+typedef struct diti_stream_blocks {
+    diti_double_block *doubles;
+    diti_single_block *singles;
+    uint32_t double_count, single_count;
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale; Chroma has none */
+    diti_layer proj_out;                /* [columns of patches, D] */
+    diti_sublayer last;
+} diti_stream_blocks;
+/* Memory for so many blocks, which are the transformer's from now on; false: the loader has failed. */
+DIT_INTERNAL DITI_UNUSED bool diti_stream_blocks_make(diti_transformer *transformer, diti_loader *loader,
+                                                      diti_stream_blocks *out, uint32_t doubles, uint32_t singles);
+DIT_INTERNAL DITI_UNUSED void diti_stream_blocks_load(diti_loader *loader, diti_stream_blocks *blocks, uint32_t width,
+                                                      uint32_t head_dim, uint32_t has);
+/* The last norm's modulation, unless modulation comes from elsewhere, and the last layer, of so many columns. */
+DIT_INTERNAL DITI_UNUSED void diti_stream_final_load(diti_loader *loader, diti_stream_blocks *blocks, uint32_t width,
+                                                     uint32_t columns, uint32_t has);
+/* In prepare, with state->active set (diti_joint_prepare). */
+DIT_INTERNAL DITI_UNUSED void diti_stream_prepare(const diti_pass *p, diti_joint_modulation *state);
+/* The pass gets the modulation of block `index`, or, where that is the number of all blocks, of the last norm. */
+DIT_INTERNAL DITI_UNUSED void diti_stream_modulate(diti_pass *p, const diti_joint_modulation *state, uint32_t index);
+/* Runs the block at hand with the pass's modulation on x F32 [items * (text + image), D], in place. */
+DIT_INTERNAL DITI_UNUSED void diti_stream_block_run(diti_pass *p, diti_tensor x);
+/* The prediction, with the pass's modulation. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_final(diti_pass *p, diti_tensor x);
 /* --- the refiner of HunyuanVideo's text (refiner.c, docs/models.md 3.11) --- */
 #define DITI_MAX_REFINERS 8u
 #define DITI_REFINER "context_embedder.token_refiner.refiner_blocks."

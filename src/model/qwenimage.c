@@ -28,10 +28,7 @@ typedef struct diti_qwenimage {
     diti_layer patch, text; /* [D, 4 * channels], [D, text] */
     diti_weight text_norm;  /* F32 [text] */
     diti_embedder time;     /* [D, 256], [D, D] */
-    diti_double_block *blocks;
-    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;                /* [4 * channels, D] */
-    diti_sublayer last;
+    diti_stream_blocks blocks;
 } diti_qwenimage;
 
 #define diti_qwenimage_of(transformer) ((const diti_qwenimage *)(const void *)(transformer))
@@ -123,10 +120,8 @@ static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *mod
     diti_load_vector(loader, &model->text_norm, 1, config->text, "txt_norm.weight");
     diti_load_layer(loader, &model->text, width, config->text, 1, "txt_in");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
-    for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks[i], config, i);
-    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true, true);
-    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
-    diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
+    for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks.doubles[i], config, i);
+    diti_stream_final_load(loader, &model->blocks, width, 4 * config->channels, DITI_STREAM_MODULATED);
 }
 
 /* The first model that edits pictures takes one, which its language model sees as large as the autoencoder does. */
@@ -190,7 +185,6 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     const diti_qwenimage_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "1.0";
-    traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;
@@ -218,9 +212,7 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
 
 static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
     diti_qwenimage *model = (diti_qwenimage *)(void *)component;
-    model->blocks =
-        (diti_double_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
+    if (!diti_stream_blocks_make(&model->base, loader, &model->blocks, model->config.blocks, 0)) return;
     diti_qwenimage_load_weights(loader, model);
     diti_qwenimage_set_traits(model);
 }
@@ -238,16 +230,6 @@ typedef struct diti_qwenimage_state { /* prepare leaves these for the steps */
 } diti_qwenimage_state;
 
 #define diti_qwenimage_state_of(step) ((diti_qwenimage_state *)(step)->family)
-
-/* F32 [rows, 12D], of the last norm [rows, 2D]. */
-static diti_tensor diti_qwenimage_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
-    const diti_qwenimage *model = diti_qwenimage_of(p->model);
-    diti_linear_desc last = DITI_ZERO;
-    if (index < p->model->traits.layers) return diti_stream_modulation(p, active, model->blocks, NULL, index);
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
-}
 
 /* The text's rows in their places, F32 [prompts * text rows, D]. */
 static diti_tensor diti_qwenimage_text(const diti_pass *p) {
@@ -270,7 +252,7 @@ static void diti_qwenimage_modulate_clean(const diti_pass *p, diti_qwenimage_sta
     uint32_t i, end;
     for (diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end); i < end; i++)
         state->clean[i] = diti_layer_spread(p->graph, diti_pass_tensor(p), active,
-                                            &model->blocks[i].modulation.streams[DITI_JOINT_IMAGE].layers[0], 0,
+                                            &model->blocks.doubles[i].modulation.streams[DITI_JOINT_IMAGE].layers[0], 0,
                                             "reference_modulation");
 }
 
@@ -282,7 +264,6 @@ static void diti_qwenimage_prepare(diti_pass *p) {
     uint32_t references = diti_reference_tokens(p), steps = step->steps;
     uint32_t rows = step->text_batch * (step->text_tokens + references + step->height / 2 * (step->width / 2));
     bool clean = config->clean && references;
-    uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
     diti_qwenimage_state *state = diti_qwenimage_state_of(step);
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps + (clean ? 1 : 0), 256, "timesteps");
@@ -291,7 +272,7 @@ static void diti_qwenimage_prepare(diti_pass *p) {
     time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "conditioning_silu");
     state->modulation.active = diti_tensor_view(graph, time, 0, steps, 0, config->width);
     state->modulation.shared = true;
-    diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
+    diti_stream_prepare(p, &state->modulation);
     if (clean) diti_qwenimage_modulate_clean(p, state, diti_tensor_view(graph, time, steps, 1, 0, config->width));
     diti_reference_lead(p, &model->patch);
     state->text = diti_qwenimage_text(p);
@@ -372,21 +353,17 @@ static diti_tensor diti_qwenimage_embed(diti_pass *p) {
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
     const diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
-    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    diti_stream_modulate(p, &state->modulation, p->index);
     p->modulation.lead = state->clean[p->index];
     diti_rotation_apply(p, &state->rotation);
     p->keys = diti_text_order_keys(p, &state->order);
-    diti_stream_block_run(p, diti_qwenimage_of(p->model)->blocks, NULL, x);
+    diti_stream_block_run(p, x);
     return x;
 }
 
 static diti_tensor diti_qwenimage_final(diti_pass *p, diti_tensor x) {
-    const diti_qwenimage *model = diti_qwenimage_of(p->model);
-    const diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
-    p->modulation.rows =
-        diti_joint_modulation_rows(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
-    p->modulation.chunks = 0;
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    diti_stream_modulate(p, &diti_qwenimage_state_of(p->step)->modulation, p->model->traits.layers);
+    return diti_stream_final(p, x);
 }
 
 /* ---- where parts of such models are ---- */

@@ -53,13 +53,10 @@ static inline void golden_hunyuandit_inputs(golden_hunyuandit_case *c) {
 static inline void golden_hunyuandit_positions(golden_hunyuandit_case *c, const char *cosines, const char *sines) {
     const diti_hunyuandit_config *config = &c->model->config;
     uint32_t head = config->head_dim, tokens = c->base.step.token_range.rows, i;
-    diti_grid_axis y, x;
     uint64_t count[2];
     char name[2][96];
     float *table = (float *)calloc((size_t)tokens * head, sizeof *table), *wanted[2];
-    diti_grid_fit(64.0 / config->patch, 64.0 / config->patch, c->base.step.height / config->patch,
-                  c->base.step.width / config->patch, &y, &x);
-    diti_hunyuandit_turn(config, &y, &x, table, table + (size_t)tokens * head / 2);
+    diti_hunyuandit_place(&c->model->base, &c->base.step, 0, table, table + (size_t)tokens * head / 2);
     wanted[0] = golden_floats(c->base.m.folder->golden, golden_case_name(&c->base, cosines, name[0]), &count[0]);
     wanted[1] = golden_floats(c->base.m.folder->golden, golden_case_name(&c->base, sines, name[1]), &count[1]);
     if (golden_require(c->base.m.g, count[0] == (uint64_t)tokens * head && count[1] == count[0], "%s has its size",
