@@ -16,6 +16,7 @@ typedef struct diti_anima_config {
     uint32_t columns;                              /* columns of patches as the file has them: a mask's are the last */
     uint32_t channels, text;                       /* channels of the latent; columns of the text */
     double scale;                                  /* factor of the lattice of lines and columns */
+    uint32_t out;                                  /* columns that the last layer makes */
 } diti_anima_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -89,31 +90,32 @@ typedef struct diti_anima {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_anima_check(const diti_loader *loader, const diti_anima_config *config, uint32_t out,
-                                   dit_error *err) {
+static dit_result diti_anima_check(const diti_loader *loader, const diti_anima_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_anima_config, blocks), "blocks"},
+                                      {offsetof(diti_anima_config, feed), "blocks"},
+                                      {offsetof(diti_anima_config, rank), "blocks"},
+                                      {offsetof(diti_anima_config, text), "attention to the text"},
+                                      {offsetof(diti_anima_config, head_dim), "norms of queries"},
+                                      {offsetof(diti_anima_config, width), "patch_embed or proj_out"},
+                                      {offsetof(diti_anima_config, columns), "patch_embed or proj_out"},
+                                      {offsetof(diti_anima_config, out), "patch_embed or proj_out"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !config->columns || !out || !config->head_dim ||
-        !config->feed || !config->rank)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an Anima transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed || !config->rank ? "blocks"
-                         : !config->text                                   ? "attention to the text"
-                         : !config->head_dim                               ? "norms of queries"
-                                                                           : "patch_embed or proj_out");
-    if (out % 4 || out > 1024 || config->columns < out || config->width % config->head_dim || config->width % 2 ||
-        config->head_dim > 256 || config->head_dim % 8 || config->blocks > DITI_ANIMA_MAX_BLOCKS)
+    DITI_TRY(diti_config_complete(loader, config, "Anima", needs, DITI_COUNT(needs), err));
+    if (config->out % 4 || config->out > 1024 || config->columns < config->out || config->width % config->head_dim ||
+        config->width % 2 || config->head_dim > 256 || config->head_dim % 8 || config->blocks > DITI_ANIMA_MAX_BLOCKS)
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
             "%s: an Anima transformer of %u blocks, heads of %u in a width of %u, that takes %u columns of "
             "patches and makes %u, is out of range",
             file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-            (unsigned)config->columns, (unsigned)out);
+            (unsigned)config->columns, (unsigned)config->out);
     return DIT_OK;
 }
 
 static dit_result diti_anima_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                   dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_anima_config, out), "proj_out.weight", 0},
         {offsetof(diti_anima_config, width), "patch_embed.proj.weight", 0},
         {offsetof(diti_anima_config, columns), "patch_embed.proj.weight", 1},
         {offsetof(diti_anima_config, rank), "norm_out.linear_1.weight", 0},
@@ -122,7 +124,6 @@ static dit_result diti_anima_read(diti_component *component, diti_loader *loader
         {offsetof(diti_anima_config, head_dim), "transformer_blocks.0.attn1.norm_q.weight", 0}};
     diti_anima_config *config = &((diti_anima *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     const diti_json *scale = diti_setting_numbers(&settings, "rope_scale");
     static const char *const others[][2] = {
         {"learnable_pos_embed.pos_emb_h", "Cosmos 1.0, another model than Anima"},
@@ -131,8 +132,8 @@ static dit_result diti_anima_read(diti_component *component, diti_loader *loader
     DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "Anima", err));
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn1.to_q.weight");
-    DITI_TRY(diti_anima_check(loader, config, out, err));
-    config->channels = out / 4;
+    DITI_TRY(diti_anima_check(loader, config, err));
+    config->channels = config->out / 4;
     config->heads = config->width / config->head_dim;
     scale = scale && scale->first ? scale->first->next : NULL; /* the second of three: time, lines, columns */
     config->scale = scale && scale->number >= 1 && scale->number <= 64 ? scale->number : 4;

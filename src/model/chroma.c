@@ -19,6 +19,7 @@ typedef struct diti_chroma_config {
     uint32_t layers, sinusoids,
         hidden; /* the approximator's: columns that it reads in `sinusoids`, its width in `hidden` */
     uint32_t axes[DITI_CHROMA_AXES]; /* channels of a head that rotate with each coordinate */
+    uint32_t in, out;                /* columns that the first layer reads, and that the last one makes */
 } diti_chroma_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -66,26 +67,28 @@ typedef struct diti_chroma {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_chroma_check(const diti_loader *loader, const diti_chroma_config *config, uint32_t in,
-                                    uint32_t out, dit_error *err) {
+static dit_result diti_chroma_check(const diti_loader *loader, const diti_chroma_config *config, dit_error *err) {
+    static const diti_need needs[] = {
+        {offsetof(diti_chroma_config, doubles), "blocks of both kinds, double and single"},
+        {offsetof(diti_chroma_config, singles), "blocks of both kinds, double and single"},
+        {offsetof(diti_chroma_config, text), "context_embedder (txt_in)"},
+        {offsetof(diti_chroma_config, layers), DITI_CHROMA_GUIDANCE},
+        {offsetof(diti_chroma_config, sinusoids), DITI_CHROMA_GUIDANCE},
+        {offsetof(diti_chroma_config, hidden), DITI_CHROMA_GUIDANCE},
+        {offsetof(diti_chroma_config, head_dim), "norms of queries"},
+        {offsetof(diti_chroma_config, width), "x_embedder (img_in) or proj_out (final_layer)"},
+        {offsetof(diti_chroma_config, in), "x_embedder (img_in) or proj_out (final_layer)"},
+        {offsetof(diti_chroma_config, out), "x_embedder (img_in) or proj_out (final_layer)"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || !config->singles || !config->width || !config->text || !in || !out || !config->head_dim ||
-        !config->layers || !config->sinusoids || !config->hidden)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Chroma transformer without %s: the file is incomplete", file,
-                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
-                         : !config->text                      ? "context_embedder (txt_in)"
-                         : !config->layers || !config->sinusoids || !config->hidden ? DITI_CHROMA_GUIDANCE
-                         : !config->head_dim                                        ? "norms of queries"
-                                             : "x_embedder (img_in) or proj_out (final_layer)");
-    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->doubles + config->singles > DITI_CHROMA_MAX_BLOCKS || config->sinusoids % 8 ||
-        config->layers > DITI_CHROMA_MAX_LAYERS)
+    DITI_TRY(diti_config_complete(loader, config, "Chroma", needs, DITI_COUNT(needs), err));
+    if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 4 || config->doubles + config->singles > DITI_CHROMA_MAX_BLOCKS ||
+        config->sinusoids % 8 || config->layers > DITI_CHROMA_MAX_LAYERS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Chroma transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns and makes %u, with %u layers of modulation of %u columns, is out of range",
                          file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)in, (unsigned)out, (unsigned)config->layers,
+                         (unsigned)config->width, (unsigned)config->in, (unsigned)config->out, (unsigned)config->layers,
                          (unsigned)config->sinusoids);
     return DIT_OK;
 }
@@ -93,6 +96,8 @@ static dit_result diti_chroma_check(const diti_loader *loader, const diti_chroma
 static dit_result diti_chroma_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                    dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_chroma_config, in), "x_embedder.weight", 1},
+        {offsetof(diti_chroma_config, out), "proj_out.weight", 0},
         {offsetof(diti_chroma_config, width), "x_embedder.weight", 0},
         {offsetof(diti_chroma_config, text), "context_embedder.weight", 1},
         {offsetof(diti_chroma_config, hidden), DITI_CHROMA_GUIDANCE ".in_proj.weight", 0},
@@ -100,8 +105,6 @@ static dit_result diti_chroma_read(diti_component *component, diti_loader *loade
         {offsetof(diti_chroma_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     diti_chroma_config *config = &((diti_chroma *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
-    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_out.0.weight");
@@ -109,8 +112,8 @@ static dit_result diti_chroma_read(diti_component *component, diti_loader *loade
         diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".proj_out.weight");
     config->layers = diti_loader_layers(loader, &settings, "approximator_layers", DITI_CHROMA_GUIDANCE ".layers.",
                                         ".linear_1.weight");
-    DITI_TRY(diti_chroma_check(loader, config, in, out, err));
-    config->channels = out / 4;
+    DITI_TRY(diti_chroma_check(loader, config, err));
+    config->channels = config->out / 4;
     config->heads = config->width / config->head_dim;
     /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
     return diti_setting_axes(&settings, "Chroma", "axes_dims_rope", config->head_dim, config->head_dim / 8,

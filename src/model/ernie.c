@@ -18,6 +18,7 @@ typedef struct diti_ernie_config {
     uint32_t text;                                 /* columns of the text encoder's output */
     uint32_t axes[DITI_ERNIE_AXES];                /* channels of a head that turn with each coordinate */
     float theta, eps;
+    uint32_t out; /* columns that the last layer makes */
 } diti_ernie_config;
 
 /* ---- weights; all files have diffusers' names ---- */
@@ -48,30 +49,30 @@ typedef struct diti_ernie {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_ernie_check(const diti_loader *loader, const diti_ernie_config *config, uint32_t out,
-                                   dit_error *err) {
+static dit_result diti_ernie_check(const diti_loader *loader, const diti_ernie_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_ernie_config, blocks), "layers"},
+                                      {offsetof(diti_ernie_config, feed), "layers"},
+                                      {offsetof(diti_ernie_config, text), "text_proj"},
+                                      {offsetof(diti_ernie_config, head_dim), "norms of queries"},
+                                      {offsetof(diti_ernie_config, width), "x_embedder or final_linear"},
+                                      {offsetof(diti_ernie_config, channels), "x_embedder or final_linear"},
+                                      {offsetof(diti_ernie_config, out), "x_embedder or final_linear"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !config->channels || !out || !config->head_dim ||
-        !config->feed)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an ERNIE-Image transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed ? "layers"
-                         : !config->text                  ? "text_proj"
-                         : !config->head_dim              ? "norms of queries"
-                                                          : "x_embedder or final_linear");
-    if (config->channels != out || out > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 8 || config->width % 4 || config->blocks > DITI_ERNIE_MAX_BLOCKS)
+    DITI_TRY(diti_config_complete(loader, config, "ERNIE-Image", needs, DITI_COUNT(needs), err));
+    if (config->channels != config->out || config->out > 1024 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 8 || config->width % 4 || config->blocks > DITI_ERNIE_MAX_BLOCKS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: an ERNIE-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
                          "channels and makes %u, is out of range",
                          file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->channels, (unsigned)out);
+                         (unsigned)config->channels, (unsigned)config->out);
     return DIT_OK;
 }
 
 static dit_result diti_ernie_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                   dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_ernie_config, out), "final_linear.weight", 0},
         {offsetof(diti_ernie_config, width), "x_embedder.proj.weight", 0},
         {offsetof(diti_ernie_config, channels), "x_embedder.proj.weight", 1},
         {offsetof(diti_ernie_config, text), "text_proj.weight", 1},
@@ -79,10 +80,9 @@ static dit_result diti_ernie_read(diti_component *component, diti_loader *loader
         {offsetof(diti_ernie_config, head_dim), "layers.0.self_attention.norm_q.weight", 0}};
     diti_ernie_config *config = &((diti_ernie *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t out = diti_loader_dimension(loader, "final_linear.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "layers.", ".self_attention.to_q.weight");
-    DITI_TRY(diti_ernie_check(loader, config, out, err));
+    DITI_TRY(diti_ernie_check(loader, config, err));
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
     config->eps = (float)diti_setting_number(&settings, "eps", 1e-6, 0, 1);

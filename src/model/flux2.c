@@ -18,7 +18,8 @@ typedef struct diti_flux2_config {
     uint32_t text;                                           /* columns of the text encoder's output */
     uint32_t axes[DITI_FLUX2_AXES];                          /* channels of a head that rotate with each coordinate */
     float theta;
-    bool guided; /* distilled guidance is an input */
+    bool guided;  /* distilled guidance is an input */
+    uint32_t out; /* columns that the last layer makes */
 } diti_flux2_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -98,26 +99,26 @@ typedef struct diti_flux2 {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_config *config, uint32_t out,
-                                   dit_error *err) {
+static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_config *config, dit_error *err) {
+    static const diti_need needs[] = {
+        {offsetof(diti_flux2_config, doubles), "blocks of both kinds, double and single"},
+        {offsetof(diti_flux2_config, singles), "blocks of both kinds, double and single"},
+        {offsetof(diti_flux2_config, feed), "blocks of both kinds, double and single"},
+        {offsetof(diti_flux2_config, text), "context_embedder (txt_in)"},
+        {offsetof(diti_flux2_config, head_dim), "norms of queries"},
+        {offsetof(diti_flux2_config, width), "x_embedder (img_in) or proj_out (final_layer)"},
+        {offsetof(diti_flux2_config, channels), "x_embedder (img_in) or proj_out (final_layer)"},
+        {offsetof(diti_flux2_config, out), "x_embedder (img_in) or proj_out (final_layer)"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || !config->singles || !config->width || !config->text || !config->channels || !out ||
-        !config->head_dim || !config->feed) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX.2 transformer without %s: the file is incomplete", file,
-            !config->doubles || !config->singles || !config->feed ? "blocks of both kinds, double and single"
-            : !config->text                                       ? "context_embedder (txt_in)"
-            : !config->head_dim                                   ? "norms of queries"
-                                                                  : "x_embedder (img_in) or proj_out (final_layer)");
-    }
-    if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
+    DITI_TRY(diti_config_complete(loader, config, "FLUX.2", needs, DITI_COUNT(needs), err));
+    if (config->channels != config->out || config->out > 1024 || config->out % 4 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
         config->doubles + config->singles > DITI_FLUX2_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX.2 transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns and makes %u, is out of range",
                          file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->channels, (unsigned)out);
+                         (unsigned)config->width, (unsigned)config->channels, (unsigned)config->out);
     }
     return DIT_OK;
 }
@@ -125,6 +126,7 @@ static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_c
 static dit_result diti_flux2_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                   dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_flux2_config, out), "proj_out.weight", 0},
         {offsetof(diti_flux2_config, width), "x_embedder.weight", 0},
         {offsetof(diti_flux2_config, channels), "x_embedder.weight", 1},
         {offsetof(diti_flux2_config, text), "context_embedder.weight", 1},
@@ -132,14 +134,13 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
         {offsetof(diti_flux2_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     diti_flux2_config *config = &((diti_flux2 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".ff.linear_in.weight");
     config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
                                          ".attn.to_qkv_mlp_proj.weight");
     config->guided = diti_loader_find(loader, "time_guidance_embed.guidance_embedder.linear_1.weight") != NULL;
-    DITI_TRY(diti_flux2_check(loader, config, out, err));
+    DITI_TRY(diti_flux2_check(loader, config, err));
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 2000, 2, 1e9);
     diti_setting_number(&settings, "eps", 1e-6, 1e-6, 1e-6); /* norms here have no other one */

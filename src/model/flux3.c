@@ -19,7 +19,8 @@ typedef struct diti_flux3_config {
     uint32_t text;                                       /* columns of the text encoder's output */
     uint32_t axes[DITI_FLUX3_AXES];                      /* channels of a head that rotate with each coordinate */
     float theta;
-    bool jumps; /* a flow map: the timestep to which a step goes is an input */
+    bool jumps;   /* a flow map: the timestep to which a step goes is an input */
+    uint32_t out; /* columns that the last layer makes */
 } diti_flux3_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -96,31 +97,33 @@ static const diti_flux3_block *diti_flux3_stream_blocks(const diti_flux3 *model,
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_flux3_check(const diti_loader *loader, const diti_flux3_config *config, uint32_t out,
-                                   dit_error *err) {
+static dit_result diti_flux3_check(const diti_loader *loader, const diti_flux3_config *config, dit_error *err) {
+    static const diti_need needs[] = {
+        {offsetof(diti_flux3_config, alone), "blocks of all kinds"},
+        {offsetof(diti_flux3_config, joint), "blocks of all kinds"},
+        {offsetof(diti_flux3_config, feed), "blocks of all kinds"},
+        {offsetof(diti_flux3_config, text), "context_embedder (txt_in)"},
+        {offsetof(diti_flux3_config, head_dim), "norms of queries"},
+        {offsetof(diti_flux3_config, width), "x_embedders.image (emb_in.image) or proj_out (final_layer)"},
+        {offsetof(diti_flux3_config, channels), "x_embedders.image (emb_in.image) or proj_out (final_layer)"},
+        {offsetof(diti_flux3_config, out), "x_embedders.image (emb_in.image) or proj_out (final_layer)"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->alone || !config->joint || !config->width || !config->text || !config->channels || !out ||
-        !config->head_dim || !config->feed)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a FLUX.3 transformer without %s: the file is incomplete", file,
-                         !config->alone || !config->joint || !config->feed ? "blocks of all kinds"
-                         : !config->text                                   ? "context_embedder (txt_in)"
-                         : !config->head_dim                               ? "norms of queries"
-                                             : "x_embedders.image (emb_in.image) or proj_out (final_layer)");
-    if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
+    DITI_TRY(diti_config_complete(loader, config, "FLUX.3", needs, DITI_COUNT(needs), err));
+    if (config->channels != config->out || config->out > 1024 || config->out % 4 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 || config->alone > DITI_FLUX3_MAX_BLOCKS ||
         config->joint > DITI_FLUX3_MAX_BLOCKS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX.3 transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns and makes %u, is out of range",
                          file, (unsigned)config->alone, (unsigned)config->joint, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->channels, (unsigned)out);
+                         (unsigned)config->width, (unsigned)config->channels, (unsigned)config->out);
     return DIT_OK;
 }
 
 static dit_result diti_flux3_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                   dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_flux3_config, out), "proj_out.weight", 0},
         {offsetof(diti_flux3_config, width), "x_embedders.image.weight", 0},
         {offsetof(diti_flux3_config, channels), "x_embedders.image.weight", 1},
         {offsetof(diti_flux3_config, text), "context_embedder.weight", 1},
@@ -128,14 +131,13 @@ static dit_result diti_flux3_read(diti_component *component, diti_loader *loader
         {offsetof(diti_flux3_config, head_dim), "single_transformer_blocks.0.attn.norm_q.weight", 0}};
     diti_flux3_config *config = &((diti_flux3 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->alone = diti_loader_layers(loader, &settings, "num_layers", "txt_mode_blocks.", ".ff.linear_in.weight");
     config->joint = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
                                        ".ff.linear_in.weight");
     config->jumps = diti_setting_bool(&settings, "flow_map",
                                       diti_loader_find(loader, "target_timestep_embedder.linear_1.weight") != NULL);
-    DITI_TRY(diti_flux3_check(loader, config, out, err));
+    DITI_TRY(diti_flux3_check(loader, config, err));
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 10000, 2, 1e9);
     diti_setting_number(&settings, "eps", 1e-6, 1e-6, 1e-6); /* norms here have no other one */

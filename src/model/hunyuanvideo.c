@@ -18,7 +18,8 @@ typedef struct diti_hunyuanvideo_config {
     uint32_t text, pooled;                                       /* columns of the text encoders' outputs */
     uint32_t axes[DITI_REFINER_AXES];                            /* channels of a head that rotate by frame, y, x */
     float theta;
-    bool guided; /* distilled guidance is an input */
+    bool guided;  /* distilled guidance is an input */
+    uint32_t out; /* columns that the last layer makes */
 } diti_hunyuanvideo_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -88,24 +89,24 @@ typedef struct diti_hunyuanvideo {
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_hunyuanvideo_check(const diti_loader *loader, const diti_hunyuanvideo_config *config,
-                                          uint32_t out, dit_error *err) {
+                                          dit_error *err) {
+    static const diti_need needs[] = {
+        {offsetof(diti_hunyuanvideo_config, doubles), "blocks of both kinds, double and single"},
+        {offsetof(diti_hunyuanvideo_config, singles), "blocks of both kinds, double and single"},
+        {offsetof(diti_hunyuanvideo_config, refiners), "blocks that refine the text"},
+        {offsetof(diti_hunyuanvideo_config, text), "context_embedder (txt_in)"},
+        {offsetof(diti_hunyuanvideo_config, pooled), "text_embedder (vector_in)"},
+        {offsetof(diti_hunyuanvideo_config, head_dim), "norms of queries"},
+        {offsetof(diti_hunyuanvideo_config, width), "x_embedder (img_in) or proj_out (final_layer)"},
+        {offsetof(diti_hunyuanvideo_config, channels), "x_embedder (img_in) or proj_out (final_layer)"},
+        {offsetof(diti_hunyuanvideo_config, out), "x_embedder (img_in) or proj_out (final_layer)"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || !config->singles || !config->refiners || !config->width || !config->text ||
-        !config->pooled || !config->channels || !out || !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a HunyuanVideo transformer without %s: the file is incomplete", file,
-                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
-                         : !config->refiners                  ? "blocks that refine the text"
-                         : !config->text                      ? "context_embedder (txt_in)"
-                         : !config->pooled                    ? "text_embedder (vector_in)"
-                         : !config->head_dim                  ? "norms of queries"
-                                                              : "x_embedder (img_in) or proj_out (final_layer)");
-    }
-    if (4 * config->channels != out) {
+    DITI_TRY(diti_config_complete(loader, config, "HunyuanVideo", needs, DITI_COUNT(needs), err));
+    if (4 * config->channels != config->out) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a HunyuanVideo transformer that takes %u channels and makes %u; those that continue a "
                          "picture take more than a latent and are not supported",
-                         file, (unsigned)config->channels, (unsigned)out / 4);
+                         file, (unsigned)config->channels, (unsigned)config->out / 4);
     }
     if (config->channels > 256 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
         config->refiners > DITI_MAX_REFINERS || config->doubles + config->singles > DITI_HUNYUANVIDEO_MAX_BLOCKS ||
@@ -130,13 +131,13 @@ static uint32_t diti_hunyuanvideo_channels(diti_loader *loader, uint32_t width) 
 static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                          dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_hunyuanvideo_config, out), "proj_out.weight", 0},
         {offsetof(diti_hunyuanvideo_config, width), "context_embedder.proj_in.weight", 0},
         {offsetof(diti_hunyuanvideo_config, text), "context_embedder.proj_in.weight", 1},
         {offsetof(diti_hunyuanvideo_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
         {offsetof(diti_hunyuanvideo_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     diti_hunyuanvideo_config *config = &((diti_hunyuanvideo *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->channels = diti_hunyuanvideo_channels(loader, config->width);
     config->refiners = diti_loader_count(loader, DITI_REFINER, ".norm1.weight");
@@ -146,7 +147,7 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
         diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
     config->patch = 2;
-    DITI_TRY(diti_hunyuanvideo_check(loader, config, out, err));
+    DITI_TRY(diti_hunyuanvideo_check(loader, config, err));
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
     if (diti_setting_size(&settings, "patch_size", 2, 16) != 2 ||

@@ -104,18 +104,18 @@ typedef struct diti_hunyuanvideo15 {
 
 static dit_result diti_hunyuanvideo15_check(const diti_loader *loader, const diti_hunyuanvideo15_config *config,
                                             uint32_t in, dit_error *err) {
+    static const diti_need needs[] = {
+        {offsetof(diti_hunyuanvideo15_config, blocks), "blocks"},
+        {offsetof(diti_hunyuanvideo15_config, refiners), "blocks that refine the text"},
+        {offsetof(diti_hunyuanvideo15_config, width), "context_embedder (txt_in)"},
+        {offsetof(diti_hunyuanvideo15_config, text), "context_embedder (txt_in)"},
+        {offsetof(diti_hunyuanvideo15_config, glyphs), "context_embedder_2 (byt5_in)"},
+        {offsetof(diti_hunyuanvideo15_config, glyph_hidden), "context_embedder_2 (byt5_in)"},
+        {offsetof(diti_hunyuanvideo15_config, picture), "image_embedder (vision_in)"},
+        {offsetof(diti_hunyuanvideo15_config, head_dim), "norms of queries"},
+        {offsetof(diti_hunyuanvideo15_config, channels), "proj_out (final_layer)"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->refiners || !config->width || !config->text || !config->glyphs ||
-        !config->glyph_hidden || !config->picture || !config->channels || !config->head_dim)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a HunyuanVideo 1.5 transformer without %s: the file is incomplete", file,
-                         !config->blocks                            ? "blocks"
-                         : !config->refiners                        ? "blocks that refine the text"
-                         : !config->width || !config->text          ? "context_embedder (txt_in)"
-                         : !config->glyphs || !config->glyph_hidden ? "context_embedder_2 (byt5_in)"
-                         : !config->picture                         ? "image_embedder (vision_in)"
-                         : !config->head_dim                        ? "norms of queries"
-                                                                    : "proj_out (final_layer)");
+    DITI_TRY(diti_config_complete(loader, config, "HunyuanVideo 1.5", needs, DITI_COUNT(needs), err));
     if (in != 2 * config->channels + 1)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a HunyuanVideo 1.5 transformer that takes %u channels and makes %u: only the latent, a "

@@ -19,6 +19,7 @@ typedef struct diti_ideogram4_config {
     uint32_t text, time;                           /* columns of the text, of the vector that modulates */
     uint32_t sections[DITI_IDEOGRAM4_AXES];        /* how many angles of a head turn with time, line and column */
     float theta, eps;
+    uint32_t out; /* columns that the last layer makes */
 } diti_ideogram4_config;
 
 /* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
@@ -72,26 +73,25 @@ typedef struct diti_ideogram4 {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_ideogram4_check(const diti_loader *loader, const diti_ideogram4_config *config, uint32_t out,
-                                       dit_error *err) {
+static dit_result diti_ideogram4_check(const diti_loader *loader, const diti_ideogram4_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_ideogram4_config, blocks), "layers"},
+                                      {offsetof(diti_ideogram4_config, feed), "layers"},
+                                      {offsetof(diti_ideogram4_config, text), "llm_cond_proj"},
+                                      {offsetof(diti_ideogram4_config, time), "adaln_proj"},
+                                      {offsetof(diti_ideogram4_config, head_dim), "norms of queries"},
+                                      {offsetof(diti_ideogram4_config, width), "input_proj or final_layer"},
+                                      {offsetof(diti_ideogram4_config, channels), "input_proj or final_layer"},
+                                      {offsetof(diti_ideogram4_config, out), "input_proj or final_layer"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !config->channels ||
-        !out || !config->head_dim)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an Ideogram 4 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed ? "layers"
-                         : !config->text                  ? "llm_cond_proj"
-                         : !config->time                  ? "adaln_proj"
-                         : !config->head_dim              ? "norms of queries"
-                                                          : "input_proj or final_layer");
-    if (config->channels != out || out > 1024 || out % 4 || config->width % config->head_dim ||
+    DITI_TRY(diti_config_complete(loader, config, "Ideogram 4", needs, DITI_COUNT(needs), err));
+    if (config->channels != config->out || config->out > 1024 || config->out % 4 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->width % 4 || config->time % 4 ||
         config->text > 65536 || config->blocks > DITI_IDEOGRAM4_MAX_BLOCKS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: an Ideogram 4 transformer of %u blocks, heads of %u in a width of %u, and %u columns of "
                          "text, that takes %u channels and makes %u, is out of range",
                          file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->text, (unsigned)config->channels, (unsigned)out);
+                         (unsigned)config->text, (unsigned)config->channels, (unsigned)config->out);
     return DIT_OK;
 }
 
@@ -115,6 +115,7 @@ static dit_result diti_ideogram4_read_sections(diti_settings *settings, diti_ide
 static dit_result diti_ideogram4_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                       dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_ideogram4_config, out), "final_layer.linear.weight", 0},
         {offsetof(diti_ideogram4_config, width), "input_proj.weight", 0},
         {offsetof(diti_ideogram4_config, channels), "input_proj.weight", 1},
         {offsetof(diti_ideogram4_config, text), "llm_cond_proj.weight", 1},
@@ -123,10 +124,9 @@ static dit_result diti_ideogram4_read(diti_component *component, diti_loader *lo
         {offsetof(diti_ideogram4_config, head_dim), "layers.0.attention.norm_q.weight", 0}};
     diti_ideogram4_config *config = &((diti_ideogram4 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t out = diti_loader_dimension(loader, "final_layer.linear.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "layers.", ".attention_norm1.weight");
-    DITI_TRY(diti_ideogram4_check(loader, config, out, err));
+    DITI_TRY(diti_ideogram4_check(loader, config, err));
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 5e6, 2, 1e9);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);

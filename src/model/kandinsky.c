@@ -19,6 +19,7 @@ typedef struct diti_kandinsky_config {
     uint32_t columns, channels;         /* columns: a patch has so many on the way in; channels: the latent */
     uint32_t time, text, pooled;        /* columns of the condition, and of the text encoders' outputs */
     uint32_t axes[DITI_KANDINSKY_AXES]; /* channels of a head that rotate by frame, y, x */
+    uint32_t out;                       /* columns that the last layer makes */
 } diti_kandinsky_config;
 
 /* ---- weights; all files have the original's names ---- */
@@ -64,40 +65,41 @@ typedef struct diti_kandinsky {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_kandinsky_check(const diti_loader *loader, const diti_kandinsky_config *config, uint32_t out,
-                                       dit_error *err) {
+static dit_result diti_kandinsky_check(const diti_loader *loader, const diti_kandinsky_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_kandinsky_config, blocks), "visual_transformer_blocks"},
+                                      {offsetof(diti_kandinsky_config, feed), "visual_transformer_blocks"},
+                                      {offsetof(diti_kandinsky_config, text_blocks), "text_transformer_blocks"},
+                                      {offsetof(diti_kandinsky_config, text), "text_embeddings"},
+                                      {offsetof(diti_kandinsky_config, pooled), "pooled_text_embeddings"},
+                                      {offsetof(diti_kandinsky_config, time), "time_embeddings"},
+                                      {offsetof(diti_kandinsky_config, head_dim), "norms of queries"},
+                                      {offsetof(diti_kandinsky_config, width), "visual_embeddings or out_layer"},
+                                      {offsetof(diti_kandinsky_config, columns), "visual_embeddings or out_layer"},
+                                      {offsetof(diti_kandinsky_config, out), "visual_embeddings or out_layer"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->text_blocks || !config->width || !config->text || !config->pooled ||
-        !config->time || !config->columns || !out || !config->head_dim || !config->feed)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Kandinsky 5 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed ? "visual_transformer_blocks"
-                         : !config->text_blocks           ? "text_transformer_blocks"
-                         : !config->text                  ? "text_embeddings"
-                         : !config->pooled                ? "pooled_text_embeddings"
-                         : !config->time                  ? "time_embeddings"
-                         : !config->head_dim              ? "norms of queries"
-                                                          : "visual_embeddings or out_layer");
-    if (config->columns != out && (config->columns != 2 * out + 4 || config->width == DITI_KANDINSKY_IMAGE_WIDTH))
+    DITI_TRY(diti_config_complete(loader, config, "Kandinsky 5", needs, DITI_COUNT(needs), err));
+    if (config->columns != config->out &&
+        (config->columns != 2 * config->out + 4 || config->width == DITI_KANDINSKY_IMAGE_WIDTH))
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
             "%s: a Kandinsky 5 transformer of width %u that takes %u columns of patches and makes %u; those "
             "that edit a picture are not supported; use Kandinsky-5.0-T2I or Kandinsky-5.0-T2V",
-            file, (unsigned)config->width, (unsigned)config->columns, (unsigned)out);
-    if (out % 4 || out > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 8 ||
-        config->width % 4 || config->blocks > DITI_KANDINSKY_MAX_BLOCKS ||
+            file, (unsigned)config->width, (unsigned)config->columns, (unsigned)config->out);
+    if (config->out % 4 || config->out > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 8 || config->width % 4 || config->blocks > DITI_KANDINSKY_MAX_BLOCKS ||
         config->text_blocks > DITI_KANDINSKY_MAX_TEXT_BLOCKS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Kandinsky 5 transformer of %u + %u blocks, heads of %u in a width of %u and %u columns "
                          "of patches is out of range",
                          file, (unsigned)config->text_blocks, (unsigned)config->blocks, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)out);
+                         (unsigned)config->width, (unsigned)config->out);
     return DIT_OK;
 }
 
 static dit_result diti_kandinsky_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                       dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_kandinsky_config, out), "out_layer.out_layer.weight", 0},
         {offsetof(diti_kandinsky_config, width), "visual_embeddings.in_layer.weight", 0},
         {offsetof(diti_kandinsky_config, columns), "visual_embeddings.in_layer.weight", 1},
         {offsetof(diti_kandinsky_config, text), "text_embeddings.in_layer.weight", 1},
@@ -107,15 +109,14 @@ static dit_result diti_kandinsky_read(diti_component *component, diti_loader *lo
         {offsetof(diti_kandinsky_config, head_dim), "visual_transformer_blocks.0.self_attention.query_norm.weight", 0}};
     diti_kandinsky_config *config = &((diti_kandinsky *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t out = diti_loader_dimension(loader, "out_layer.out_layer.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_visual_blocks", "visual_transformer_blocks.",
                                         ".visual_modulation.out_layer.weight");
     config->text_blocks = diti_loader_layers(loader, &settings, "num_text_blocks", "text_transformer_blocks.",
                                              ".text_modulation.out_layer.weight");
-    DITI_TRY(diti_kandinsky_check(loader, config, out, err));
+    DITI_TRY(diti_kandinsky_check(loader, config, err));
     config->heads = config->width / config->head_dim;
-    config->channels = out / 4;
+    config->channels = config->out / 4;
     diti_settings_check_words(&settings, "attention_type", "regular");
     if (diti_setting_size(&settings, "in_visual_dim", config->channels, 1024) != config->channels)
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "in_visual_dim",

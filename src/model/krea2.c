@@ -24,6 +24,7 @@ typedef struct diti_krea2_config {
     uint32_t axes[DITI_KREA2_AXES]; /* channels of a head that rotate with each coordinate */
     float theta, eps;
     float sum[DITI_KREA2_MAX_STATES]; /* weights of the states */
+    uint32_t in, out;                 /* columns that the first layer reads, and that the last one makes */
 } diti_krea2_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -107,33 +108,38 @@ static dit_result diti_krea2_read_sum(diti_loader *loader, diti_krea2_config *co
     return diti_checkpoint_read_float(loader->checkpoint, tensor, config->sum, config->states, err);
 }
 
-static dit_result diti_krea2_check(const diti_loader *loader, const diti_krea2_config *config, uint32_t in,
-                                   uint32_t out, dit_error *err) {
+static dit_result diti_krea2_check(const diti_loader *loader, const diti_krea2_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_krea2_config, blocks), "blocks"},
+                                      {offsetof(diti_krea2_config, feed), "blocks"},
+                                      {offsetof(diti_krea2_config, text_head_dim), "blocks of the text (text_fusion)"},
+                                      {offsetof(diti_krea2_config, text), "blocks of the text (text_fusion)"},
+                                      {offsetof(diti_krea2_config, states), "the sum of states of text (projector)"},
+                                      {offsetof(diti_krea2_config, head_dim), "norms of queries"},
+                                      {offsetof(diti_krea2_config, width), "img_in or final_layer"},
+                                      {offsetof(diti_krea2_config, in), "img_in or final_layer"},
+                                      {offsetof(diti_krea2_config, out), "img_in or final_layer"},
+                                      {offsetof(diti_krea2_config, text_feed), "img_in or final_layer"},
+                                      {offsetof(diti_krea2_config, time), "img_in or final_layer"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim ||
-        !config->text_head_dim || !config->feed || !config->text_feed || !config->time || !config->states)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Krea 2 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed          ? "blocks"
-                         : !config->text_head_dim || !config->text ? "blocks of the text (text_fusion)"
-                         : !config->states                         ? "the sum of states of text (projector)"
-                         : !config->head_dim                       ? "norms of queries"
-                                                                   : "img_in or final_layer");
-    if (in != out || in % 4 || in > 1024 || config->head_dim > 256 || config->head_dim % 8 ||
-        config->width % config->head_dim || config->kv_rows % config->head_dim ||
+    DITI_TRY(diti_config_complete(loader, config, "Krea 2", needs, DITI_COUNT(needs), err));
+    if (config->in != config->out || config->in % 4 || config->in > 1024 || config->head_dim > 256 ||
+        config->head_dim % 8 || config->width % config->head_dim || config->kv_rows % config->head_dim ||
         config->width % (config->kv_rows ? config->kv_rows : 1) || config->text % config->text_head_dim ||
         config->text_head_dim % 4 || config->blocks > DITI_KREA2_MAX_BLOCKS || config->states > DITI_KREA2_MAX_STATES)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Krea 2 transformer of %u blocks, heads of %u in widths of %u and %u, and %u states of "
                          "text, that takes %u columns of patches and makes %u, is out of range",
                          file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->kv_rows, (unsigned)config->states, (unsigned)in, (unsigned)out);
+                         (unsigned)config->kv_rows, (unsigned)config->states, (unsigned)config->in,
+                         (unsigned)config->out);
     return DIT_OK;
 }
 
 static dit_result diti_krea2_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                   dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_krea2_config, in), "img_in.weight", 1},
+        {offsetof(diti_krea2_config, out), "final_layer.linear.weight", 0},
         {offsetof(diti_krea2_config, width), "img_in.weight", 0},
         {offsetof(diti_krea2_config, time), "time_embed.linear_1.weight", 1},
         {offsetof(diti_krea2_config, text), "txt_in.linear_1.weight", 1},
@@ -146,16 +152,14 @@ static dit_result diti_krea2_read(diti_component *component, diti_loader *loader
         {offsetof(diti_krea2_config, states), "text_fusion.projector.weight", 1}};
     diti_krea2_config *config = &((diti_krea2 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
-    uint32_t out = diti_loader_dimension(loader, "final_layer.linear.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
     config->layerwise = diti_loader_layers(loader, &settings, "num_layerwise_text_blocks",
                                            "text_fusion.layerwise_blocks.", ".attn.to_q.weight");
     config->refiners = diti_loader_layers(loader, &settings, "num_refiner_text_blocks", "text_fusion.refiner_blocks.",
                                           ".attn.to_q.weight");
-    DITI_TRY(diti_krea2_check(loader, config, in, out, err));
-    config->channels = in / 4;
+    DITI_TRY(diti_krea2_check(loader, config, err));
+    config->channels = config->in / 4;
     config->heads = config->width / config->head_dim;
     config->kv_heads = config->kv_rows / config->head_dim;
     config->text_heads = config->text / config->text_head_dim;

@@ -46,6 +46,10 @@ typedef struct diti_latte {
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_latte_read_shapes(diti_loader *loader, diti_latte_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_latte_config, caption), "caption_projection"},
+                                      {offsetof(diti_latte_config, width), "patch embedding"},
+                                      {offsetof(diti_latte_config, channels), "patch embedding"},
+                                      {offsetof(diti_latte_config, patch), "patch embedding"}};
     static const diti_shape_key keys[] = {
         {offsetof(diti_latte_config, width), "pos_embed.proj.weight", 0},
         {offsetof(diti_latte_config, channels), "pos_embed.proj.weight", 1},
@@ -53,11 +57,7 @@ static dit_result diti_latte_read_shapes(diti_loader *loader, diti_latte_config 
         {offsetof(diti_latte_config, caption), "caption_projection.linear_1.weight", 1},
         {offsetof(diti_latte_config, out_channels), "proj_out.weight", 0}};
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    if (!config->width || !config->channels || !config->patch || !config->caption) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Latte transformer without %s: the file is incomplete",
-                         diti_checkpoint_name(loader->checkpoint),
-                         config->caption ? "patch embedding" : "caption_projection");
-    }
+    DITI_TRY(diti_config_complete(loader, config, "Latte", needs, DITI_COUNT(needs), err));
     if (config->patch > 16 || config->channels > 1024) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Latte transformer with patches of %u and %u channels is out of range",

@@ -19,6 +19,7 @@ typedef struct diti_longcat_config {
     uint32_t text;                                     /* columns of the text encoder's output */
     uint32_t axes[DITI_LONGCAT_AXES];                  /* channels of a head that rotate with each coordinate */
     bool ovis;
+    uint32_t in, out; /* columns that the first layer reads, and that the last one makes */
 } diti_longcat_config;
 
 /* ---- key table: names asked for here are diffusers'; single files and GGUF have FLUX.1's original ones ---- */
@@ -100,35 +101,36 @@ static const char *diti_ovis_text(diti_loader *loader) {
     return diti_loader_find(loader, "semantic_txt_in.weight") ? "semantic_txt_in" : "context_embedder";
 }
 
-static dit_result diti_longcat_check(const diti_loader *loader, const diti_longcat_config *config, uint32_t in,
-                                     uint32_t out, dit_error *err) {
+static dit_result diti_longcat_check(const diti_loader *loader, const diti_longcat_config *config, dit_error *err) {
+    static const diti_need needs[] = {
+        {offsetof(diti_longcat_config, doubles), "blocks of both kinds, double and single"},
+        {offsetof(diti_longcat_config, singles), "blocks of both kinds, double and single"},
+        {offsetof(diti_longcat_config, text), "context_embedder (txt_in)"},
+        {offsetof(diti_longcat_config, head_dim), "norms of queries"},
+        {offsetof(diti_longcat_config, width), "x_embedder (img_in) or proj_out (final_layer)"},
+        {offsetof(diti_longcat_config, in), "x_embedder (img_in) or proj_out (final_layer)"},
+        {offsetof(diti_longcat_config, out), "x_embedder (img_in) or proj_out (final_layer)"}};
     const char *file = diti_checkpoint_name(loader->checkpoint), *title = diti_longcat_title(config);
-    if (!config->doubles || !config->singles || !config->width || !config->text || !in || !out || !config->head_dim)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a transformer of %s without %s: the file is incomplete",
-                         file, title,
-                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
-                         : !config->text                      ? "context_embedder (txt_in)"
-                         : !config->head_dim                  ? "norms of queries"
-                                                              : "x_embedder (img_in) or proj_out (final_layer)");
-    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->doubles + config->singles > DITI_LONGCAT_MAX_BLOCKS)
+    DITI_TRY(diti_config_complete(loader, config, title, needs, DITI_COUNT(needs), err));
+    if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 4 || config->doubles + config->singles > DITI_LONGCAT_MAX_BLOCKS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a transformer of %s with %u + %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns of patches and makes %u, is out of range",
                          file, title, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)in, (unsigned)out);
+                         (unsigned)config->width, (unsigned)config->in, (unsigned)config->out);
     return DIT_OK;
 }
 
 static dit_result diti_longcat_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                     dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_longcat_config, in), "x_embedder.weight", 1},
+        {offsetof(diti_longcat_config, out), "proj_out.weight", 0},
         {offsetof(diti_longcat_config, width), "x_embedder.weight", 0},
         {offsetof(diti_longcat_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     diti_longcat_config *config = &((diti_longcat *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
-    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     char text[32];
     config->ovis = diti_loader_find(loader, "timestep_embedder.linear_1.weight") != NULL;
     diti_format(text, sizeof text, "%s.weight", diti_ovis_text(loader));
@@ -138,8 +140,8 @@ static dit_result diti_longcat_read(diti_component *component, diti_loader *load
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
     config->singles =
         diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
-    DITI_TRY(diti_longcat_check(loader, config, in, out, err));
-    config->channels = in / 4;
+    DITI_TRY(diti_longcat_check(loader, config, err));
+    config->channels = config->in / 4;
     config->heads = config->width / config->head_dim;
     /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
     return diti_setting_axes(&settings, diti_longcat_title(config), "axes_dims_rope", config->head_dim,

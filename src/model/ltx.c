@@ -90,6 +90,9 @@ static dit_result diti_ltx_check(const diti_ltx_config *config, diti_settings *s
 
 /* As published, all sizes have 32 heads. */
 static dit_result diti_ltx_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_ltx_config, caption), "caption_projection"},
+                                      {offsetof(diti_ltx_config, width), "proj_in (patchify_proj)"},
+                                      {offsetof(diti_ltx_config, channels), "proj_in (patchify_proj)"}};
     static const diti_shape_key keys[] = {{offsetof(diti_ltx_config, width), "proj_in.weight", 0},
                                           {offsetof(diti_ltx_config, channels), "proj_in.weight", 1},
                                           {offsetof(diti_ltx_config, caption), "caption_projection.linear_1.weight", 1},
@@ -97,12 +100,7 @@ static dit_result diti_ltx_read(diti_component *component, diti_loader *loader, 
     diti_ltx_config *config = &((diti_ltx *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    if (!config->width || !config->channels || !config->caption) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an LTX-Video transformer without %s: the file is incomplete",
-                         diti_checkpoint_name(loader->checkpoint),
-                         config->caption ? "proj_in (patchify_proj)" : "caption_projection");
-    }
+    DITI_TRY(diti_config_complete(loader, config, "LTX-Video", needs, DITI_COUNT(needs), err));
     if (diti_setting_size(&settings, "patch_size", 1, 16) != 1 ||
         diti_setting_size(&settings, "patch_size_t", 1, 16) != 1)
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "patch_size", "only 1, of one frame, is known");

@@ -30,6 +30,7 @@ typedef struct diti_lumina2_config {
     float theta, eps;
     float time_scale; /* times are multiplied by this */
     bool boogu;
+    uint32_t in, out; /* columns that the first layer reads, and that the last one makes */
 } diti_lumina2_config;
 
 /* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
@@ -120,29 +121,28 @@ static uint32_t diti_lumina2_modulation(const diti_lumina2_config *config, uint3
     return 2 * refiners + DITI_BOOGU_MODULATIONS * config->doubles + block - behind;
 }
 
-static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, uint32_t in,
-                                     uint32_t out, dit_error *err) {
+static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_lumina2_config, blocks), "layers"},
+                                      {offsetof(diti_lumina2_config, feed), "layers"},
+                                      {offsetof(diti_lumina2_config, text), "a caption embedder"},
+                                      {offsetof(diti_lumina2_config, time), "a timestep embedder"},
+                                      {offsetof(diti_lumina2_config, head_dim), "queries and keys"},
+                                      {offsetof(diti_lumina2_config, kv_width), "queries and keys"},
+                                      {offsetof(diti_lumina2_config, width), "x_embedder or the last layer"},
+                                      {offsetof(diti_lumina2_config, in), "x_embedder or the last layer"},
+                                      {offsetof(diti_lumina2_config, out), "x_embedder or the last layer"}};
     const char *file = diti_checkpoint_name(loader->checkpoint), *title = diti_lumina2_title(config);
-    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
-        !config->head_dim || !config->kv_width) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a transformer of %s without %s: the file is incomplete",
-                         file, title,
-                         !config->blocks || !config->feed         ? "layers"
-                         : !config->text                          ? "a caption embedder"
-                         : !config->time                          ? "a timestep embedder"
-                         : !config->head_dim || !config->kv_width ? "queries and keys"
-                                                                  : "x_embedder or the last layer");
-    }
-    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->kv_width % config->head_dim ||
-        config->width % config->kv_width || config->head_dim > 256 || config->head_dim % 4 || config->time % 4 ||
-        config->blocks + 2 * config->refiners > DITI_LUMINA2_MAX_BLOCKS ||
+    DITI_TRY(diti_config_complete(loader, config, title, needs, DITI_COUNT(needs), err));
+    if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
+        config->kv_width % config->head_dim || config->width % config->kv_width || config->head_dim > 256 ||
+        config->head_dim % 4 || config->time % 4 || config->blocks + 2 * config->refiners > DITI_LUMINA2_MAX_BLOCKS ||
         diti_lumina2_modulation(config, config->refiners + config->doubles + config->blocks) > DITI_ADALN_LAYERS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a transformer of %s with %u + %u + %u blocks, heads of %u in widths of %u and %u, that "
                          "takes %u columns of patches and makes %u, is out of range",
                          file, title, (unsigned)config->refiners, (unsigned)config->doubles, (unsigned)config->blocks,
-                         (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->kv_width, (unsigned)in,
-                         (unsigned)out);
+                         (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->kv_width,
+                         (unsigned)config->in, (unsigned)config->out);
     }
     return DIT_OK;
 }
@@ -170,6 +170,8 @@ static void diti_boogu_read(diti_loader *loader, diti_settings *settings, const 
 static dit_result diti_lumina2_read_as(diti_component *component, diti_loader *loader, const diti_json *json,
                                        bool boogu, dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_lumina2_config, in), "x_embedder.weight", 1},
+        {offsetof(diti_lumina2_config, out), "norm_out.linear_2.weight", 0},
         {offsetof(diti_lumina2_config, width), "x_embedder.weight", 0},
         {offsetof(diti_lumina2_config, text), "time_caption_embed.caption_embedder.1.weight", 1},
         {offsetof(diti_lumina2_config, time), "time_caption_embed.timestep_embedder.linear_2.weight", 0}};
@@ -182,9 +184,7 @@ static dit_result diti_lumina2_read_as(diti_component *component, diti_loader *l
          {offsetof(diti_lumina2_config, kv_width), "single_stream_layers.0.attn.to_k.weight", 0}}};
     diti_lumina2_config *config = &((diti_lumina2 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1),
-             out = diti_loader_dimension(loader, "norm_out.linear_2.weight", 0),
-             fused = diti_loader_dimension(loader, "layers.0.attn.qkv.weight", 0);
+    uint32_t fused = diti_loader_dimension(loader, "layers.0.attn.qkv.weight", 0);
     static const char *const others[][2] = {
         {"ref_image_patch_embedder.weight", "OmniGen2, another model than Lumina-Image 2"},
         {"clip_text_pooled_proj.0.weight", "NewBie, another model than Lumina-Image 2"}};
@@ -200,8 +200,8 @@ static dit_result diti_lumina2_read_as(diti_component *component, diti_loader *l
         config->blocks = diti_loader_layers(loader, &settings, "num_layers", "layers.", ".ffn_norm1.weight");
     config->refiners =
         diti_loader_layers(loader, &settings, "num_refiner_layers", "noise_refiner.", ".ffn_norm1.weight");
-    DITI_TRY(diti_lumina2_check(loader, config, in, out, err));
-    config->channels = in / 4;
+    DITI_TRY(diti_lumina2_check(loader, config, err));
+    config->channels = config->in / 4;
     config->heads = config->width / config->head_dim;
     config->shared = config->width / config->kv_width;
     config->theta = 10000;

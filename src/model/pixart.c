@@ -107,6 +107,11 @@ static dit_result diti_pixart_read_training(diti_loader *loader, diti_settings *
 
 /* Everything but what only config.json knows, from the tensors. */
 static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_pixart_config, blocks), "blocks"},
+                                      {offsetof(diti_pixart_config, caption), "caption_projection"},
+                                      {offsetof(diti_pixart_config, width), "patch embedding"},
+                                      {offsetof(diti_pixart_config, channels), "patch embedding"},
+                                      {offsetof(diti_pixart_config, patch), "patch embedding"}};
     static const diti_shape_key keys[] = {
         {offsetof(diti_pixart_config, width), "pos_embed.proj.weight", 0},
         {offsetof(diti_pixart_config, channels), "pos_embed.proj.weight", 1},
@@ -115,14 +120,7 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".scale_shift_table");
     config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
-    if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a PixArt transformer without %s: the file is incomplete",
-                         diti_checkpoint_name(loader->checkpoint),
-                         !config->blocks    ? "blocks"
-                         : !config->caption ? "caption_projection"
-                                            : "patch embedding");
-    }
+    DITI_TRY(diti_config_complete(loader, config, "PixArt", needs, DITI_COUNT(needs), err));
     if (config->patch > 16 || config->channels > 1024) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a PixArt transformer with patches of %u and %u channels is out of range",

@@ -18,6 +18,7 @@ typedef struct diti_qwenimage_config {
     uint32_t text;                           /* columns of the text encoder's output */
     uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
     bool clean;                              /* references are modulated as at timestep 0 */
+    uint32_t in, out;                        /* columns that the first layer reads, and that the last one makes */
 } diti_qwenimage_config;
 
 /* ---- weights; single files and GGUF have diffusers' names, too ---- */
@@ -35,24 +36,22 @@ typedef struct diti_qwenimage {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, uint32_t in,
-                                       uint32_t out, dit_error *err) {
+static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_qwenimage_config, blocks), "transformer_blocks"},
+                                      {offsetof(diti_qwenimage_config, text), "txt_in"},
+                                      {offsetof(diti_qwenimage_config, head_dim), "norms of queries"},
+                                      {offsetof(diti_qwenimage_config, width), "img_in or proj_out"},
+                                      {offsetof(diti_qwenimage_config, in), "img_in or proj_out"},
+                                      {offsetof(diti_qwenimage_config, out), "img_in or proj_out"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Qwen-Image transformer without %s: the file is incomplete", file,
-                         !config->blocks     ? "transformer_blocks"
-                         : !config->text     ? "txt_in"
-                         : !config->head_dim ? "norms of queries"
-                                             : "img_in or proj_out");
-    }
-    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->blocks > DITI_QWENIMAGE_MAX_BLOCKS) {
+    DITI_TRY(diti_config_complete(loader, config, "Qwen-Image", needs, DITI_COUNT(needs), err));
+    if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 4 || config->blocks > DITI_QWENIMAGE_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Qwen-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns of patches and makes %u, is out of range",
                          file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)in, (unsigned)out);
+                         (unsigned)config->in, (unsigned)config->out);
     }
     return DIT_OK;
 }
@@ -60,13 +59,13 @@ static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwe
 static dit_result diti_qwenimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                       dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage_config, in), "img_in.weight", 1},
+        {offsetof(diti_qwenimage_config, out), "proj_out.weight", 0},
         {offsetof(diti_qwenimage_config, width), "img_in.weight", 0},
         {offsetof(diti_qwenimage_config, text), "txt_in.weight", 1},
         {offsetof(diti_qwenimage_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     diti_qwenimage_config *config = &((diti_qwenimage *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
-    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     /* ComfyUI's files of Edit-2511 have an empty tensor that stands for zero_cond_t. */
     const diti_stored_tensor *marker = diti_loader_find(loader, "__index_timestep_zero__");
     if (diti_setting_bool(&settings, "use_layer3d_rope", false) ||
@@ -77,8 +76,8 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
                          diti_checkpoint_name(loader->checkpoint));
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
-    DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
-    config->channels = in / 4;
+    DITI_TRY(diti_qwenimage_check(loader, config, err));
+    config->channels = config->in / 4;
     config->heads = config->width / config->head_dim;
     if (marker) diti_loader_use(loader, marker);
     config->clean = diti_setting_bool(&settings, "zero_cond_t", marker != NULL);

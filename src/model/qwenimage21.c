@@ -16,6 +16,7 @@ typedef struct diti_qwenimage21_config {
     uint32_t blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
     uint32_t channels, text;                       /* channels of the latent; columns of the text encoder's output */
     uint32_t axes[DITI_QWENIMAGE21_AXES];          /* channels of a head that rotate with each coordinate */
+    uint32_t in;                                   /* columns that the first layer reads */
 } diti_qwenimage21_config;
 
 /* ---- weights; no layer has a bias; single files have diffusers' names, too ---- */
@@ -45,30 +46,31 @@ typedef struct diti_qwenimage21 {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_qwenimage21_check(const diti_loader *loader, const diti_qwenimage21_config *config, uint32_t in,
+static dit_result diti_qwenimage21_check(const diti_loader *loader, const diti_qwenimage21_config *config,
                                          dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_qwenimage21_config, blocks), "transformer_blocks"},
+                                      {offsetof(diti_qwenimage21_config, feed), "transformer_blocks"},
+                                      {offsetof(diti_qwenimage21_config, text), "txt_in"},
+                                      {offsetof(diti_qwenimage21_config, head_dim), "norms of queries"},
+                                      {offsetof(diti_qwenimage21_config, width), "img_in or proj_out"},
+                                      {offsetof(diti_qwenimage21_config, in), "img_in or proj_out"},
+                                      {offsetof(diti_qwenimage21_config, channels), "img_in or proj_out"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !in || !config->channels || !config->head_dim ||
-        !config->feed)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Qwen-Image-2.1 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed ? "transformer_blocks"
-                         : !config->text                  ? "txt_in"
-                         : !config->head_dim              ? "norms of queries"
-                                                          : "img_in or proj_out");
-    if (in != config->channels || in > 256 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 8 || config->blocks > DITI_MAX_BLOCKS)
+    DITI_TRY(diti_config_complete(loader, config, "Qwen-Image-2.1", needs, DITI_COUNT(needs), err));
+    if (config->in != config->channels || config->in > 256 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 8 || config->blocks > DITI_MAX_BLOCKS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Qwen-Image-2.1 transformer of %u blocks, heads of %u in a width of %u, that takes %u "
                          "channels and makes %u, is out of range",
                          file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)in, (unsigned)config->channels);
+                         (unsigned)config->in, (unsigned)config->channels);
     return DIT_OK;
 }
 
 static dit_result diti_qwenimage21_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                         dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage21_config, in), "img_in.weight", 1},
         {offsetof(diti_qwenimage21_config, width), "img_in.weight", 0},
         {offsetof(diti_qwenimage21_config, channels), "proj_out.weight", 0},
         {offsetof(diti_qwenimage21_config, text), "txt_in.in_layer.weight", 1},
@@ -76,10 +78,9 @@ static dit_result diti_qwenimage21_read(diti_component *component, diti_loader *
         {offsetof(diti_qwenimage21_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     diti_qwenimage21_config *config = &((diti_qwenimage21 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
-    DITI_TRY(diti_qwenimage21_check(loader, config, in, err));
+    DITI_TRY(diti_qwenimage21_check(loader, config, err));
     config->heads = config->width / config->head_dim;
     diti_setting_number(&settings, "eps", 1e-6, 1e-6, 1e-6); /* norms here have no other one */
     if (!diti_setting_bool(&settings, "causal_condition", true))

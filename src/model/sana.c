@@ -96,14 +96,14 @@ typedef struct diti_sana {
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_sana_check(const diti_loader *loader, const diti_sana_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_sana_config, blocks), "blocks"},
+                                      {offsetof(diti_sana_config, caption), "caption_projection"},
+                                      {offsetof(diti_sana_config, hidden), "feed-forwards"},
+                                      {offsetof(diti_sana_config, width), "patch embedding"},
+                                      {offsetof(diti_sana_config, channels), "patch embedding"},
+                                      {offsetof(diti_sana_config, patch), "patch embedding"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks || !config->hidden)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Sana transformer without %s: the file is incomplete",
-                         file,
-                         !config->blocks    ? "blocks"
-                         : !config->caption ? "caption_projection"
-                         : !config->hidden  ? "feed-forwards"
-                                            : "patch embedding");
+    DITI_TRY(diti_config_complete(loader, config, "Sana", needs, DITI_COUNT(needs), err));
     if (config->width % 4 || config->hidden % 8 || config->patch > 16 || config->channels > 1024 ||
         config->blocks > DITI_SANA_MAX_BLOCKS || config->head_dim % 4 || config->width % config->head_dim ||
         config->width % config->text_head_dim || config->head_dim > 128 || config->text_head_dim > 256)

@@ -147,17 +147,16 @@ static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_con
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
+    static const diti_need needs[] = {
+        {offsetof(diti_sd3_config, blocks), "blocks"},
+        {offsetof(diti_sd3_config, text), "context_embedder"},
+        {offsetof(diti_sd3_config, pooled), "text_embedder (y_embedder)"},
+        {offsetof(diti_sd3_config, table), "a square position table (pos_embed)"},
+        {offsetof(diti_sd3_config, width), "patch embedding (x_embedder) or a last layer as wide as its patches"},
+        {offsetof(diti_sd3_config, channels), "patch embedding (x_embedder) or a last layer as wide as its patches"},
+        {offsetof(diti_sd3_config, patch), "patch embedding (x_embedder) or a last layer as wide as its patches"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->channels || !config->patch || !config->text || !config->pooled ||
-        !config->table) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an SD3 transformer without %s: the file is incomplete",
-                         file,
-                         !config->blocks   ? "blocks"
-                         : !config->text   ? "context_embedder"
-                         : !config->pooled ? "text_embedder (y_embedder)"
-                         : !config->table  ? "a square position table (pos_embed)"
-                                           : "patch embedding (x_embedder) or a last layer as wide as its patches");
-    }
+    DITI_TRY(diti_config_complete(loader, config, "SD3", needs, DITI_COUNT(needs), err));
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
         config->patch > 16 || config->channels > 1024 || config->table > 4096 || config->blocks > DITI_SD3_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

@@ -54,6 +54,11 @@ typedef struct diti_stdit {
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_stdit_read_shapes(diti_loader *loader, diti_stdit_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_stdit_config, feed), "blocks"},
+                                      {offsetof(diti_stdit_config, caption), "y_embedder.y_proj"},
+                                      {offsetof(diti_stdit_config, width), "patch embedding"},
+                                      {offsetof(diti_stdit_config, channels), "patch embedding"},
+                                      {offsetof(diti_stdit_config, patch), "patch embedding"}};
     static const diti_shape_key keys[] = {{offsetof(diti_stdit_config, width), "x_embedder.proj.weight", 0},
                                           {offsetof(diti_stdit_config, channels), "x_embedder.proj.weight", 1},
                                           {offsetof(diti_stdit_config, patch), "x_embedder.proj.weight", 3},
@@ -72,14 +77,7 @@ static dit_result diti_stdit_read_shapes(diti_loader *loader, diti_stdit_config 
     config->head_dim = diti_loader_dimension(loader, first, 0);
     config->normed = config->head_dim > 0;
     if (!config->head_dim) config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
-    if (!config->width || !config->channels || !config->patch || !config->caption || !config->feed) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an Open-Sora transformer without %s: the file is incomplete",
-                         diti_checkpoint_name(loader->checkpoint),
-                         !config->feed      ? "blocks"
-                         : !config->caption ? "y_embedder.y_proj"
-                                            : "patch embedding");
-    }
+    DITI_TRY(diti_config_complete(loader, config, "Open-Sora", needs, DITI_COUNT(needs), err));
     if (config->patch > 16 || config->channels > 1024) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: an Open-Sora transformer with patches of %u and %u channels is out of range",

@@ -20,6 +20,7 @@ typedef struct diti_zimage_config {
     uint32_t text, time, time_width;       /* columns of the text, of the vector that modulates, between its layers */
     uint32_t axes[DITI_ZIMAGE_AXES];       /* channels of a head that rotate with each coordinate */
     float theta, eps, time_scale;
+    uint32_t in, out; /* columns that the first layer reads, and that the last one makes */
 } diti_zimage_config;
 
 /* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
@@ -79,27 +80,25 @@ typedef struct diti_zimage {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, uint32_t in,
-                                    uint32_t out, dit_error *err) {
+static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, dit_error *err) {
+    static const diti_need needs[] = {{offsetof(diti_zimage_config, blocks), "layers"},
+                                      {offsetof(diti_zimage_config, feed), "layers"},
+                                      {offsetof(diti_zimage_config, text), "cap_embedder"},
+                                      {offsetof(diti_zimage_config, time), "t_embedder"},
+                                      {offsetof(diti_zimage_config, head_dim), "norms of queries"},
+                                      {offsetof(diti_zimage_config, width), "x_embedder or final_layer"},
+                                      {offsetof(diti_zimage_config, in), "x_embedder or final_layer"},
+                                      {offsetof(diti_zimage_config, out), "x_embedder or final_layer"}};
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
-        !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Z-Image transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed ? "layers"
-                         : !config->text                  ? "cap_embedder"
-                         : !config->time                  ? "t_embedder"
-                         : !config->head_dim              ? "norms of queries"
-                                                          : "x_embedder or final_layer");
-    }
-    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 ||
-        config->time % 4) {
+    DITI_TRY(diti_config_complete(loader, config, "Z-Image", needs, DITI_COUNT(needs), err));
+    if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
+        config->head_dim > 256 || config->head_dim % 4 ||
+        config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 || config->time % 4) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
                          "columns of patches and makes %u, is out of range",
                          file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)in, (unsigned)out);
+                         (unsigned)config->width, (unsigned)config->in, (unsigned)config->out);
     }
     return DIT_OK;
 }
@@ -107,6 +106,8 @@ static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage
 static dit_result diti_zimage_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                    dit_error *err) {
     static const diti_shape_key keys[] = {
+        {offsetof(diti_zimage_config, in), "all_x_embedder.2-1.weight", 1},
+        {offsetof(diti_zimage_config, out), "all_final_layer.2-1.linear.weight", 0},
         {offsetof(diti_zimage_config, width), "all_x_embedder.2-1.weight", 0},
         {offsetof(diti_zimage_config, text), "cap_embedder.1.weight", 1},
         {offsetof(diti_zimage_config, time_width), "t_embedder.mlp.0.weight", 0},
@@ -115,16 +116,14 @@ static dit_result diti_zimage_read(diti_component *component, diti_loader *loade
         {offsetof(diti_zimage_config, head_dim), "layers.0.attention.norm_q.weight", 0}};
     diti_zimage_config *config = &((diti_zimage *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "all_x_embedder.2-1.weight", 1);
-    uint32_t out = diti_loader_dimension(loader, "all_final_layer.2-1.linear.weight", 0);
     static const char *const others[][2] = {{"siglip_embedder.1.weight", "Z-Image-Omni, another model than Z-Image"}};
     DITI_TRY(diti_refuse_others(loader, others, DITI_COUNT(others), "Z-Image", err));
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "n_layers", "layers.", ".attention_norm1.weight");
     config->refiners =
         diti_loader_layers(loader, &settings, "n_refiner_layers", "noise_refiner.", ".attention_norm1.weight");
-    DITI_TRY(diti_zimage_check(loader, config, in, out, err));
-    config->channels = in / 4;
+    DITI_TRY(diti_zimage_check(loader, config, err));
+    config->channels = config->in / 4;
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 256, 2, 1e9);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);

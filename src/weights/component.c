@@ -22,6 +22,17 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
     }
 }
 
+DIT_INTERNAL dit_result diti_config_complete(const diti_loader *loader, const void *config, const char *title,
+                                             const diti_need *needs, size_t count, dit_error *err) {
+    size_t i;
+    for (i = 0; i < count; i++)
+        if (!*(const uint32_t *)(const void *)((const char *)config + needs[i].member))
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "%s: a transformer of %s without %s: the file is incomplete",
+                             diti_checkpoint_name(loader->checkpoint), title, needs[i].part);
+    return DIT_OK;
+}
+
 /* ---- loading ---- */
 
 /* Whether the file has the fused matrix: files of other names do, but for those that have the first of the others. */

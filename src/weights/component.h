@@ -32,6 +32,15 @@ typedef struct diti_size_key {
 } diti_size_key;
 DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count);
 DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count);
+/* A size that a configuration must have, and what a file lacks where it is 0. */
+typedef struct diti_need {
+    size_t member;
+    const char *part;
+} diti_need;
+/* title: of the model. The error names the first part that is missing. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_config_complete(const diti_loader *loader, const void *config,
+                                                         const char *title, const diti_need *needs, size_t count,
+                                                         dit_error *err);
 
 /* Matrices that read the same (q, k, v), which other files have as one. */
 typedef struct diti_fused {
