@@ -75,10 +75,17 @@ DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x) {
     return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all) {
+DIT_INTERNAL void diti_adaln_select_gates(const diti_pass *p, diti_adaln *adaln) {
+    if (p->step->same_timestep) return;
+    diti_adaln_select(p, adaln);
+    adaln->gates = adaln->table ? diti_adaln_tanh(p->graph, adaln->row) : 0;
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln) {
     uint32_t index = p->index - adaln->first;
-    if (!all) return diti_adaln_tanh(p->graph, p->modulation.rows);
-    return diti_tensor_view(p->graph, all, 0, 1, diti_adaln_column(adaln, index), adaln->layers[index]->weight.rows);
+    if (!adaln->gates) return diti_adaln_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, adaln->gates, 0, 1, diti_adaln_column(adaln, index),
+                            adaln->layers[index]->weight.rows);
 }
 
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {

@@ -23,23 +23,13 @@ typedef struct diti_ernie_config {
 
 /* ---- weights; all files have diffusers' names ---- */
 
-typedef struct diti_ernie_block {
-    diti_layer before[2];      /* [D]: RMS norms before attention and feed-forward */
-    diti_fused_linear qkv;     /* [3D, D] */
-    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys */
-    diti_layer out;            /* [D, D] */
-    diti_layer ff_gate, ff_in; /* [feed, D] each */
-    diti_layer ff_out;         /* [D, feed] */
-    diti_sublayer attention, feed;
-} diti_ernie_block;
-
 typedef struct diti_ernie {
     diti_transformer base;
     diti_ernie_config config;
     diti_layer patch, text; /* [D, channels], [D, text] */
     diti_embedder time;     /* [D, D], [D, D] */
     diti_layer modulation;  /* [6D, D] */
-    diti_ernie_block *blocks;
+    diti_gated_block *blocks;
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [channels, D] */
     diti_sublayer last;
@@ -99,40 +89,39 @@ static dit_result diti_ernie_read(diti_component *component, diti_loader *loader
 
 static void diti_ernie_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
 
-static void diti_ernie_load_block(diti_loader *loader, const diti_ernie_config *config, diti_ernie_block *block,
-                                  uint32_t index) {
-    static const char *const qkv[] = {"self_attention.to_q", "self_attention.to_k", "self_attention.to_v"};
-    static const char *const norms[] = {"self_attention.norm_q.weight", "self_attention.norm_k.weight"};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "layers.%u.", (unsigned)index);
-    diti_load_vector(loader, &block->before[0].weight, 1, width, "adaLN_sa_ln.weight");
-    diti_load_vector(loader, &block->before[1].weight, 1, width, "adaLN_mlp_ln.weight");
-    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, false);
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_bare(loader, &block->out, width, width, "self_attention.to_out.0");
-    diti_load_bare(loader, &block->ff_gate, config->feed, width, "mlp.gate_proj");
-    diti_load_bare(loader, &block->ff_in, config->feed, width, "mlp.up_proj");
-    diti_load_bare(loader, &block->ff_out, width, config->feed, "mlp.linear_fc2");
-    diti_loader_scope(loader, "%s", "");
-    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
-    block->attention.heads = diti_ernie_heads;
-    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->feed.gate = &block->ff_gate;
-    block->feed.activation = DITI_ACTIVATION_GELU_ERF;
-    block->attention.rms = block->feed.rms = true;
-    block->attention.eps = block->feed.eps = config->eps;
-    block->attention.norm = &block->before[0];
-    block->feed.norm = &block->before[1];
+static void diti_ernie_load_blocks(diti_loader *loader, const diti_ernie_config *config, diti_gated_block *blocks) {
+    static const diti_gated_names names = {
+        NULL,
+        {NULL, {"self_attention.to_q", "self_attention.to_k", "self_attention.to_v"}, 3},
+        {"self_attention.norm_q.weight", "self_attention.norm_k.weight"},
+        "self_attention.to_out.0",
+        "mlp.gate_proj",
+        "mlp.up_proj",
+        "mlp.linear_fc2",
+        {"adaLN_sa_ln.weight", "adaLN_mlp_ln.weight"},
+        {NULL, NULL}};
+    diti_gated_kind kind = DITI_ZERO;
+    uint32_t i;
+    kind.width = config->width;
+    kind.head_dim = config->head_dim;
+    kind.feed = config->feed;
+    kind.eps = config->eps;
+    kind.activation = DITI_ACTIVATION_GELU_ERF;
+    diti_gated_blocks_load(loader, blocks, config->blocks, "layers.", &names, &kind, DITI_STREAMS_ONE);
+    for (i = 0; i < config->blocks; i++) {
+        blocks[i].attention.norms = NULL; /* diti_ernie_heads has them */
+        blocks[i].attention.heads = diti_ernie_heads;
+    }
 }
 
 static void diti_ernie_load_weights(diti_loader *loader, diti_ernie *model) {
     const diti_ernie_config *config = &model->config;
-    uint32_t i, width = config->width;
+    uint32_t width = config->width;
     diti_load_layer(loader, &model->patch, width, config->channels, 1, "x_embedder.proj");
     diti_load_bare(loader, &model->text, width, config->text, "text_proj");
     diti_load_embedder(loader, &model->time, width, width, width, "time_embedding");
     diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "adaLN_modulation.1");
-    for (i = 0; i < config->blocks; i++) diti_ernie_load_block(loader, config, &model->blocks[i], i);
+    diti_ernie_load_blocks(loader, config, model->blocks);
     diti_load_shift_scale(loader, &model->final_modulation, width, "final_norm.linear", true, true);
     diti_load_layer(loader, &model->proj_out, config->channels, width, 1, "final_linear");
     diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
@@ -174,7 +163,7 @@ static void diti_ernie_set_traits(diti_ernie *model) {
 static void diti_ernie_load(diti_component *component, diti_loader *loader) {
     diti_ernie *model = (diti_ernie *)(void *)component;
     model->blocks =
-        (diti_ernie_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+        (diti_gated_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
     if (!model->blocks) return;
     diti_ernie_load_weights(loader, model);
     diti_ernie_set_traits(model);
@@ -341,7 +330,7 @@ static void diti_ernie_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
 /* ErnieImageSharedAdaLNBlock.forward, docs/models.md 3.22 step 3; x F32 [items * (text + image), D] is changed in
    place. */
 static diti_tensor diti_ernie_run_block(diti_pass *p, diti_tensor x) {
-    const diti_ernie_block *w = &diti_ernie_of(p->model)->blocks[p->index];
+    const diti_gated_block *w = &diti_ernie_of(p->model)->blocks[p->index];
     const diti_ernie_state *state = diti_ernie_state_of(p->step);
     diti_tensor h;
     p->modulation.rows = state->step;

@@ -268,10 +268,9 @@ static void diti_flux3_load(diti_component *component, diti_loader *loader) {
 typedef struct diti_flux3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids;        /* input F32 [2 * steps, 256]: of the steps, then as many of timestep 0 */
     diti_tensor target;           /* input F32 [steps, 256], of the timesteps that follow; 0: no flow map */
-    diti_tensor cosines, sines;   /* inputs F32 [prompts * (text + references + image rows), head_dim / 2] */
     diti_tensor text_keys;        /* input U32 [prompts, DITI_ITEM_WORDS]: the rows of its place that each text has */
-    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
-    uint32_t table_items;
+    diti_rotation rotations[DITI_JOINT_STREAMS]; /* [prompts * (text + references + image rows), head_dim / 2]: for all
+                                                    rows, for the image's */
     diti_text_order order;
     diti_tensor rows[2]; /* text and references as they come: F32 [prompts * text, D], [references, D] */
     diti_tensor text; /* F32 [prompts * (text + references), D], behind their own blocks; made in each step of a map */
@@ -290,21 +289,6 @@ static void diti_flux3_run(const diti_pass *p, const diti_flux3_block *w, diti_t
     fed = diti_sublayer_in(p, fed, &w->feed, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->feed, fed);
-}
-
-/* The rows of a table F32 [prompts * rows, columns] that each prompt has from `first` on, one prompt behind the other.
- */
-static diti_tensor diti_flux3_angles(const diti_pass *p, diti_tensor table, uint32_t prompts, uint32_t first,
-                                     uint32_t count) {
-    uint32_t i, columns = diti_tensor_columns(p->graph, table);
-    uint32_t rows = diti_tensor_rows(p->graph, table) / p->step->text_batch;
-    diti_tensor all;
-    if (prompts == 1) return diti_tensor_view(p->graph, table, first, count, 0, columns);
-    all = diti_tensor_new(p->graph, DITI_F32, prompts * count, columns, "angles");
-    for (i = 0; i < prompts && !diti_graph_failed(p->graph); i++)
-        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows + first, count, 0, columns),
-                  diti_tensor_view(p->graph, all, i * count, count, 0, columns), "angles");
-    return all;
 }
 
 /* Blocks of the text's, or of the references' own, on x F32 [items * rows, D] in place: all rows on every device.
@@ -327,8 +311,8 @@ static void diti_flux3_run_stream(const diti_pass *p, uint32_t kind, diti_tensor
     here.table_items = here.items;
     here.modulation.rows = modulation;
     here.modulation.chunks = 0;
-    here.cosines = diti_flux3_angles(p, state->cosines, here.items, text ? 0 : texts, here.image);
-    here.sines = diti_flux3_angles(p, state->sines, here.items, text ? 0 : texts, here.image);
+    here.cosines = diti_rotation_rows_of(p, state->rotations[0].cosines, here.items, text ? 0 : texts, here.image);
+    here.sines = diti_rotation_rows_of(p, state->rotations[0].sines, here.items, text ? 0 : texts, here.image);
     here.keys = text ? state->text_keys : 0;
     for (i = 0; i < model->config.alone && !diti_graph_failed(p->graph); i++) diti_flux3_run(&here, &blocks[i], x);
 }
@@ -400,8 +384,7 @@ static void diti_flux3_prepare(diti_pass *p) {
     rows = prompts * (step->text_tokens + step->behind_text + step->height * step->width);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, 2 * step->steps, 256, "timesteps");
     if (config->jumps) state->target = diti_tensor_input(graph, DITI_F32, step->steps, 256, "target timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotations[0], rows, config->head_dim / 2);
     state->text_keys = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_keys");
     diti_text_order_prepare(p, &state->order);
     diti_flux3_modulate(p, state);
@@ -471,8 +454,8 @@ static dit_result diti_flux3_write_inputs(const diti_transformer *transformer, d
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, image, err));
     DITI_TRY(diti_flux3_write_keys(state, plan, step, env, err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
-                               diti_flux3_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotations[0].cosines, state->rotations[0].sines,
+                               step->text_batch, diti_flux3_place, err));
     DITI_TRY(diti_write_timesteps(plan, state->sinusoids, step, timesteps, err));
     if (!state->target) return DIT_OK;
     next = (float *)diti_alloc_zero(env, step->steps * sizeof *next);
@@ -487,12 +470,7 @@ static dit_result diti_flux3_write_inputs(const diti_transformer *transformer, d
 
 static void diti_flux3_begin(diti_pass *p) {
     diti_flux3_state *state = diti_flux3_state_of(p->step);
-    uint32_t stream;
-    state->table_items = p->step->text_batch > 1 ? p->items : 0;
-    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
-        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
-        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
-    }
+    diti_rotation_begin_both(p, state->rotations);
     if (p->step->same_timestep) return;
     state->here_early = diti_select_row(p->graph, state->early[DITI_FLUX3_IMAGE], p->step->row, "select_modulation");
     state->here_single = diti_select_row(p->graph, state->single, p->step->row, "select_modulation");
@@ -515,9 +493,7 @@ static diti_tensor diti_flux3_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = joint ? state->here_single : state->here_early;
     p->modulation.chunks = joint ? 3 : 0;
     p->modulation.lead = joint ? state->here_reference : 0;
-    p->cosines = state->tables[0][stream];
-    p->sines = state->tables[1][stream];
-    p->table_items = state->table_items;
+    diti_rotation_apply(p, &state->rotations[stream]);
     if (joint) p->keys = diti_text_order_keys(p, &state->order);
     diti_flux3_run(p, &model->blocks[p->index], x);
     return x;

@@ -43,17 +43,6 @@ static const diti_key_table diti_ideogram4_names[DITI_KEY_TABLES] = {
 
 /* ---- weights ---- */
 
-typedef struct diti_ideogram4_block {
-    diti_layer modulation;           /* [4D, time] */
-    diti_fused_linear qkv;           /* [3D, D] */
-    diti_weight norms;               /* F32 [2, head_dim]: q, k */
-    diti_layer out;                  /* [D, D] */
-    diti_layer ff_gate, ff_in;       /* [feed, D] each */
-    diti_layer ff_out;               /* [D, feed] */
-    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
-    diti_sublayer attention, feed;
-} diti_ideogram4_block;
-
 typedef struct diti_ideogram4 {
     diti_transformer base;
     diti_ideogram4_config config;
@@ -63,7 +52,7 @@ typedef struct diti_ideogram4 {
     diti_weight indicators; /* F32 [2, D]: added to tokens of the text, and of the image */
     diti_embedder time;     /* [D, D] each */
     diti_layer condition;   /* [time, D] */
-    diti_ideogram4_block *blocks;
+    diti_gated_block *blocks;
     diti_layer final_modulation; /* [D, time]: scale */
     diti_layer proj_out;         /* [channels, D] */
     diti_sublayer last;
@@ -135,42 +124,26 @@ static dit_result diti_ideogram4_read(diti_component *component, diti_loader *lo
 
 /* ---- loading ---- */
 
-static void diti_ideogram4_load_block(diti_loader *loader, diti_ideogram4_block *block,
-                                      const diti_ideogram4_config *config, uint32_t index) {
-    static const diti_fused qkv = {"attention.qkv", {"attention.to_q", "attention.to_k", "attention.to_v"}, 3};
-    static const char *const norms[] = {"attention.norm_q.weight", "attention.norm_k.weight"};
-    static const char *const before[] = {"attention_norm1.weight", "ffn_norm1.weight"};
-    static const char *const behind[] = {"attention_norm2.weight", "ffn_norm2.weight"};
-    uint32_t width = config->width, i;
-    diti_loader_scope(loader, "layers.%u.", (unsigned)index);
-    diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "adaln_modulation");
-    diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_bare(loader, &block->out, width, width, "attention.to_out.0");
-    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.w1");
-    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.w3");
-    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.w2");
-    for (i = 0; i < 2; i++) {
-        diti_load_vector(loader, &block->before[i].weight, 1, width, before[i]);
-        diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
+static void diti_ideogram4_load_blocks(diti_loader *loader, const diti_ideogram4_config *config,
+                                       diti_gated_block *blocks) {
+    static const diti_gated_names names = DITI_GATED_NAMES("adaln_modulation");
+    diti_gated_kind kind = DITI_ZERO;
+    uint32_t i;
+    kind.width = config->width;
+    kind.head_dim = config->head_dim;
+    kind.feed = config->feed;
+    kind.time = config->time;
+    kind.eps = config->eps;
+    diti_gated_blocks_load(loader, blocks, config->blocks, "layers.", &names, &kind, DITI_STREAMS_ONE);
+    for (i = 0; i < config->blocks; i++) {
+        blocks[i].attention.norm_eps = 1e-5f;
+        blocks[i].attention.half_split = true;
     }
-    diti_loader_scope(loader, "%s", "");
-    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->attention.norm_eps = 1e-5f;
-    block->attention.half_split = true;
-    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->feed.gate = &block->ff_gate;
-    block->feed.activation = DITI_ACTIVATION_SILU;
-    block->attention.rms = block->feed.rms = true;
-    block->attention.eps = block->feed.eps = config->eps;
-    block->attention.norm = &block->before[0];
-    block->feed.norm = &block->before[1];
 }
 
 static void diti_ideogram4_load_weights(diti_loader *loader, diti_ideogram4 *model) {
     const diti_ideogram4_config *config = &model->config;
-    uint32_t i, width = config->width;
+    uint32_t width = config->width;
     diti_load_layer(loader, &model->patch, width, config->channels, 1, "input_proj");
     diti_load_vector(loader, &model->text_norm, 1, config->text, "llm_cond_norm.weight");
     diti_load_layer(loader, &model->text, width, config->text, 1, "llm_cond_proj");
@@ -178,7 +151,7 @@ static void diti_ideogram4_load_weights(diti_loader *loader, diti_ideogram4 *mod
     diti_load_layer(loader, &model->time.in, width, width, 1, "t_embedding.mlp_in");
     diti_load_layer(loader, &model->time.out, width, width, 1, "t_embedding.mlp_out");
     diti_load_layer(loader, &model->condition, config->time, width, 1, "adaln_proj");
-    for (i = 0; i < config->blocks; i++) diti_ideogram4_load_block(loader, &model->blocks[i], config, i);
+    diti_ideogram4_load_blocks(loader, config, model->blocks);
     diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "final_layer.adaln_modulation");
     diti_load_layer(loader, &model->proj_out, config->channels, width, 1, "final_layer.linear");
     diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
@@ -308,7 +281,7 @@ static void diti_ideogram4_set_traits(diti_ideogram4 *model) {
 static void diti_ideogram4_load(diti_component *component, diti_loader *loader) {
     diti_ideogram4 *model = (diti_ideogram4 *)(void *)component;
     model->blocks =
-        (diti_ideogram4_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+        (diti_gated_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
     if (!model->blocks) return;
     diti_ideogram4_load_weights(loader, model);
     diti_ideogram4_set_traits(model);
@@ -320,15 +293,11 @@ typedef struct diti_ideogram4_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids;            /* input F32 [steps, D] */
     diti_rotation rotation;           /* [text + image rows, head_dim / 2] */
     diti_tensor text;                 /* F32 [text rows, D]; 0: there is none */
-    diti_tensor gates;                /* tanh of the step's modulation, of all layers here; 0: made by block */
     diti_tensor final;                /* F32 [steps, D] */
     diti_adaln adaln;
 } diti_ideogram4_state;
 
 #define diti_ideogram4_state_of(step) ((diti_ideogram4_state *)(step)->family)
-
-/* Rows of a modulation, F32 [1, 4D]. */
-enum { DITI_IDEOGRAM4_SCALE_MSA, DITI_IDEOGRAM4_GATE_MSA, DITI_IDEOGRAM4_SCALE_MLP, DITI_IDEOGRAM4_GATE_MLP };
 
 /* x plus what tokens of its kind get, in place. */
 static diti_tensor diti_ideogram4_indicate(const diti_pass *p, diti_tensor x, uint32_t kind) {
@@ -434,9 +403,7 @@ static dit_result diti_ideogram4_write_inputs(const diti_transformer *transforme
 static void diti_ideogram4_begin(diti_pass *p) {
     diti_ideogram4_state *state = diti_ideogram4_state_of(p->step);
     diti_rotation_begin(p, &state->rotation);
-    if (p->step->same_timestep) return;
-    diti_adaln_select(p, &state->adaln);
-    state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
+    diti_adaln_select_gates(p, &state->adaln);
 }
 
 static diti_tensor diti_ideogram4_embed(diti_pass *p) {
@@ -450,28 +417,14 @@ static diti_tensor diti_ideogram4_embed(diti_pass *p) {
 /* Ideogram4TransformerBlock.forward, docs/models.md 3.26 step 3; x F32 [items * (text + image), D] is changed in place.
  */
 static diti_tensor diti_ideogram4_run_block(diti_pass *p, diti_tensor x) {
-    const diti_ideogram4_block *w = &diti_ideogram4_of(p->model)->blocks[p->index];
     const diti_ideogram4_state *state = diti_ideogram4_state_of(p->step);
-    diti_tensor gates, h;
-    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
     diti_rotation_apply(p, &state->rotation);
-    gates = diti_adaln_gates(p, &state->adaln, state->gates);
-    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_IDEOGRAM4_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add_normed(p, x, &w->attention, h, &w->behind[0].weight,
-                             diti_tensor_view(p->graph, gates, 0, 1, DITI_IDEOGRAM4_GATE_MSA * p->width, p->width));
-    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_IDEOGRAM4_SCALE_MLP, &w->feed);
-    h = diti_sublayer_in(p, h, &w->feed, 0);
-    diti_sublayer_add_normed(p, x, &w->feed, h, &w->behind[1].weight,
-                             diti_tensor_view(p->graph, gates, 0, 1, DITI_IDEOGRAM4_GATE_MLP * p->width, p->width));
+    diti_gated_block_run(p, &diti_ideogram4_of(p->model)->blocks[p->index], &state->adaln, x);
     return x;
 }
 
 static diti_tensor diti_ideogram4_final(diti_pass *p, diti_tensor x) {
-    const diti_ideogram4 *model = diti_ideogram4_of(p->model);
-    p->modulation.rows =
-        diti_select_row(p->graph, diti_ideogram4_state_of(p->step)->final, p->step->row, "final_scale");
-    return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    return diti_gated_final(p, x, diti_ideogram4_state_of(p->step)->final, &diti_ideogram4_of(p->model)->last);
 }
 
 /* ---- where parts of such models are ---- */

@@ -176,6 +176,25 @@ DIT_INTERNAL void diti_rotation_begin_order(const diti_pass *p, diti_rotation *r
     rotation->here_sines = diti_text_order_table(p, rotation->sines, stream, rotation->table_items);
 }
 
+DIT_INTERNAL void diti_rotation_begin_both(const diti_pass *p, diti_rotation rotations[DITI_JOINT_STREAMS]) {
+    rotations[DITI_JOINT_IMAGE] = rotations[DITI_JOINT_TEXT];
+    diti_rotation_begin_order(p, &rotations[DITI_JOINT_TEXT], DITI_JOINT_TEXT);
+    diti_rotation_begin_order(p, &rotations[DITI_JOINT_IMAGE], DITI_JOINT_IMAGE);
+}
+
+DIT_INTERNAL diti_tensor diti_rotation_rows_of(const diti_pass *p, diti_tensor table, uint32_t prompts, uint32_t first,
+                                               uint32_t count) {
+    uint32_t i, columns = diti_tensor_columns(p->graph, table);
+    uint32_t rows = diti_tensor_rows(p->graph, table) / p->step->text_batch;
+    diti_tensor all;
+    if (prompts == 1) return diti_tensor_view(p->graph, table, first, count, 0, columns);
+    all = diti_tensor_new(p->graph, DITI_F32, prompts * count, columns, "angles");
+    for (i = 0; i < prompts && !diti_graph_failed(p->graph); i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows + first, count, 0, columns),
+                  diti_tensor_view(p->graph, all, i * count, count, 0, columns), "angles");
+    return all;
+}
+
 /* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
 static uint32_t diti_text_order_row(const diti_step_desc *step, uint32_t prompt, uint32_t k, uint32_t unit,
                                     uint32_t filler) {

@@ -533,13 +533,12 @@ static void diti_lumina2_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_lumina2_state {            /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
-    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
-    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
+typedef struct diti_lumina2_state {              /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                       /* input F32 [steps, 256] */
+    diti_rotation rotations[DITI_JOINT_STREAMS]; /* [prompts * (text + image rows), head_dim / 2]: for all rows, for the
+                                                    image's */
     diti_text_order order;
     diti_tensor text;  /* F32 [prompts * text rows, D], refined */
-    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
     diti_tensor final; /* F32 [steps, D] */
     diti_adaln adaln;
 } diti_lumina2_state;
@@ -632,19 +631,6 @@ static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_bl
     return out;
 }
 
-/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
-static diti_tensor diti_lumina2_text_table(const diti_pass *p, diti_tensor table) {
-    uint32_t prompts = p->step->text_batch, text = p->step->text_tokens, i;
-    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
-    diti_tensor all;
-    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
-    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
-    for (i = 0; i < prompts; i++)
-        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
-                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
-    return all;
-}
-
 /* A pass whose rows are those of the texts alone, one item for each prompt. */
 static diti_pass diti_lumina2_text_pass(const diti_pass *p) {
     diti_pass here = *p;
@@ -685,8 +671,8 @@ static diti_tensor diti_lumina2_text(diti_pass *p) {
     norm.name = "text_norm";
     text = diti_layer_f32(graph, diti_norm(graph, text, &norm), &model->text, DITI_ACTIVATION_NONE, 0, "context");
     text = diti_text_order_rows(p, &state->order, text);
-    cosines = diti_lumina2_text_table(p, state->cosines);
-    sines = diti_lumina2_text_table(p, state->sines);
+    cosines = diti_rotation_rows_of(p, state->rotations[0].cosines, p->step->text_batch, 0, p->step->text_tokens);
+    sines = diti_rotation_rows_of(p, state->rotations[0].sines, p->step->text_batch, 0, p->step->text_tokens);
     for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
         diti_lumina2_refine(p, &model->blocks[config->refiners + config->blocks + i], text, cosines, sines);
     return text;
@@ -736,8 +722,7 @@ static void diti_lumina2_prepare(diti_pass *p) {
     diti_lumina2_state *state = diti_lumina2_state_of(step);
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotations[0], step->text_batch * rows, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     if (!state->order.keys) /* another device may have the longer text */
         state->order.keys = diti_tensor_input(graph, DITI_U32, step->branches * step->batch, DITI_ITEM_WORDS, "keys");
@@ -798,8 +783,8 @@ static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer,
     float *times;
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, diti_lumina2_image(step), err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
-                               diti_lumina2_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotations[0].cosines, state->rotations[0].sines,
+                               step->text_batch, diti_lumina2_place, err));
     times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
     for (i = 0; i < step->steps; i++) times[i] = model->config.time_scale * (1 - timesteps[i] / 1000);
@@ -812,14 +797,8 @@ static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer,
 
 static void diti_lumina2_begin(diti_pass *p) {
     diti_lumina2_state *state = diti_lumina2_state_of(p->step);
-    uint32_t stream, items = p->step->text_batch > 1 ? p->items : 0;
-    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
-        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, items);
-        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, items);
-    }
-    if (p->step->same_timestep) return;
-    diti_adaln_select(p, &state->adaln);
-    state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
+    diti_rotation_begin_both(p, state->rotations);
+    diti_adaln_select_gates(p, &state->adaln);
 }
 
 static diti_tensor diti_lumina2_embed(diti_pass *p) {
@@ -832,7 +811,7 @@ static void diti_lumina2_modulate(diti_pass *p, uint32_t layer, diti_tensor *gat
     diti_pass here = *p;
     here.index = layer;
     here.modulation.rows = p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, layer);
-    *gates = diti_adaln_gates(&here, &state->adaln, state->gates);
+    *gates = diti_adaln_gates(&here, &state->adaln);
 }
 
 /* One of the rows of a modulation, or of gates. */
@@ -868,8 +847,8 @@ static void diti_boogu_refine(const diti_pass *p, const diti_lumina2_block *w, u
     here.text = p->text + first;
     here.image = count;
     diti_lumina2_run(&here, w, layer, diti_tensor_view(p->graph, x, row, here.text + count, 0, p->width), 0,
-                     diti_tensor_view(p->graph, state->tables[0][DITI_JOINT_IMAGE], place, count, 0, half),
-                     diti_tensor_view(p->graph, state->tables[1][DITI_JOINT_IMAGE], place, count, 0, half));
+                     diti_tensor_view(p->graph, state->rotations[DITI_JOINT_IMAGE].here_cosines, place, count, 0, half),
+                     diti_tensor_view(p->graph, state->rotations[DITI_JOINT_IMAGE].here_sines, place, count, 0, half));
 }
 
 /* Refiners of the image's tokens, and of each picture that is referred to. */
@@ -942,11 +921,11 @@ static void diti_boogu_double_run(diti_pass *p, const diti_boogu_double *w, diti
     feed = diti_boogu_norm(p, feed, w->inner, NULL, NULL, 0);
     diti_lumina2_modulate(p, layer, &tanhs);
     own = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MSA, &w->own.attention);
-    own = diti_lumina2_attend(p, &w->own, own, p->items, 0, state->tables[0][DITI_JOINT_IMAGE],
-                              state->tables[1][DITI_JOINT_IMAGE]);
+    own = diti_lumina2_attend(p, &w->own, own, p->items, 0, state->rotations[DITI_JOINT_IMAGE].here_cosines,
+                              state->rotations[DITI_JOINT_IMAGE].here_sines);
     h = diti_boogu_norm(p, x, joint->before[0], scales[0], NULL, 0);
-    h = diti_lumina2_attend(p, joint, h, p->items, keys, state->tables[0][DITI_JOINT_TEXT],
-                            state->tables[1][DITI_JOINT_TEXT]);
+    h = diti_lumina2_attend(p, joint, h, p->items, keys, state->rotations[DITI_JOINT_TEXT].here_cosines,
+                            state->rotations[DITI_JOINT_TEXT].here_sines);
     h = diti_layer_f32(p->graph, diti_sublayer_out(p, &joint->attention, h), &w->both, DITI_ACTIVATION_NONE, 0,
                        "attention_both");
     diti_boogu_norm(p, h, joint->behind[0], gates[0], NULL, x);
@@ -974,15 +953,13 @@ static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
         diti_boogu_double_run(p, &model->doubles[doubles], x, keys);
     else
         diti_lumina2_run(p, &model->blocks[refines ? p->index : p->index - config->doubles],
-                         diti_lumina2_modulation(config, p->index), x, keys, state->tables[0][stream],
-                         state->tables[1][stream]);
+                         diti_lumina2_modulation(config, p->index), x, keys, state->rotations[stream].here_cosines,
+                         state->rotations[stream].here_sines);
     return x;
 }
 
 static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
-    const diti_lumina2 *model = diti_lumina2_of(p->model);
-    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_state_of(p->step)->final, p->step->row, "final_scale");
-    return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    return diti_gated_final(p, x, diti_lumina2_state_of(p->step)->final, &diti_lumina2_of(p->model)->last);
 }
 
 /* ---- where parts of such models are ---- */

@@ -765,9 +765,6 @@ DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_mod
                                      diti_modulator gate, const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
-/* -diti_output, F32, for models that predict where the noise comes from, while samplers want where the picture goes. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_output_opposite(const diti_pass *p, diti_tensor h,
-                                                          const diti_sublayer *sublayer);
 
 /* --- matrices that devices divide (tensor.c) --- */
 /* The columns between the two layers of a sublayer that this device computes; it alone: all. */
@@ -816,6 +813,7 @@ typedef struct diti_adaln {
     diti_tensor active;                    /* F32 [steps, items * D]: silu(c) */
     diti_tensor table;                     /* F32 [steps, items * columns]; 0: too large */
     diti_tensor row;                       /* row of the step at hand, [items, columns] or [items, D] */
+    diti_tensor gates;                     /* tanh of it; 0: each layer's are made by diti_adaln_gates */
 } diti_adaln;
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
@@ -823,12 +821,14 @@ DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti
 /* Takes the vector that layers are linear in: F32 [steps * items, columns]. */
 DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
+/* With the tanh of all layers here. */
+DIT_INTERNAL DITI_UNUSED void diti_adaln_select_gates(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
 /* tanh of rows of modulation that gate (Z-Image, Lumina-Image 2): F32. */
 DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x);
-/* The gates of layer p->index, F32 [1, its rows]. all: of all layers here, F32 [1, ...]; 0: made of p->modulation. */
-DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all);
+/* The gates of layer p->index, F32 [1, its rows], where these are the pass's modulation. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
 DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
@@ -893,6 +893,11 @@ DIT_INTERNAL DITI_UNUSED void diti_rotation_prepare(diti_graph *graph, diti_rota
 /* Begins an evaluation: all prompts share the tables; or, by diti_text_order_table, each prompt has its own. */
 DIT_INTERNAL DITI_UNUSED void diti_rotation_begin(const diti_pass *p, diti_rotation *rotation);
 DIT_INTERNAL DITI_UNUSED void diti_rotation_begin_order(const diti_pass *p, diti_rotation *rotation, uint32_t stream);
+/* The same for blocks of all rows, and for blocks of the image's alone. */
+DIT_INTERNAL DITI_UNUSED void diti_rotation_begin_both(const diti_pass *p, diti_rotation rotations[DITI_JOINT_STREAMS]);
+/* Rows [first, first + count) of each of so many prompts' part of a table, one prompt's behind the other's. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_rotation_rows_of(const diti_pass *p, diti_tensor table, uint32_t prompts,
+                                                           uint32_t first, uint32_t count);
 /* Queries and keys of the block at hand rotate by it. */
 DIT_INTERNAL DITI_UNUSED void diti_rotation_apply(diti_pass *p, const diti_rotation *rotation);
 /* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
@@ -1093,6 +1098,47 @@ DIT_INTERNAL DITI_UNUSED void diti_stream_modulate(diti_pass *p, const diti_join
 DIT_INTERNAL DITI_UNUSED void diti_stream_block_run(diti_pass *p, diti_tensor x);
 /* The prediction, with the pass's modulation. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_final(diti_pass *p, diti_tensor x);
+/* --- blocks of one stream with a gated feed-forward (gated.c) --- */
+typedef struct diti_gated_block {
+    diti_layer modulation;           /* [4D, time]: scale and gate of attention, of the feed-forward */
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_weight norms;               /* F32 [2, head_dim]: of queries, of keys */
+    diti_layer out;                  /* [D, D] */
+    diti_layer ff_gate, ff_in;       /* [feed, D] each */
+    diti_layer ff_out;               /* [D, feed] */
+    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
+    diti_sublayer attention, feed;
+} diti_gated_block;
+typedef struct diti_gated_names { /* NULL: blocks have no such layer */
+    const char *modulation;
+    diti_fused qkv; /* fused NULL: no file has them as one */
+    const char *norms[2], *out, *gate, *in, *down, *before[2], *behind[2];
+} diti_gated_names;
+/* Z-Image's names, which Ideogram 4 has, too. */
+#define DITI_GATED_NAMES(MODULATION)                                                                                   \
+    {                                                                                                                  \
+        MODULATION, {"attention.qkv", {"attention.to_q", "attention.to_k", "attention.to_v"}, 3},                      \
+            {"attention.norm_q.weight", "attention.norm_k.weight"}, "attention.to_out.0", "feed_forward.w1",           \
+            "feed_forward.w3", "feed_forward.w2", {"attention_norm1.weight", "ffn_norm1.weight"}, {                    \
+            "attention_norm2.weight", "ffn_norm2.weight"                                                               \
+        }                                                                                                              \
+    }
+typedef struct diti_gated_kind {
+    uint32_t width, head_dim, feed, time; /* width: D; time: columns of the vector that modulates */
+    float eps;                            /* of the norms in front */
+    diti_activation activation;           /* of the gate; DITI_ACTIVATION_NONE: silu */
+} diti_gated_kind;
+/* Blocks LIST0, LIST1 and so on. */
+DIT_INTERNAL DITI_UNUSED void diti_gated_blocks_load(diti_loader *loader, diti_gated_block *blocks, uint32_t count,
+                                                     const char *list, const diti_gated_names *names,
+                                                     const diti_gated_kind *kind, diti_streams streams);
+/* A block with all of these layers: x += tanh(gate) * RMS(f(RMS(x) * (1 + scale))), of attention, then of the
+   feed-forward; x F32 [items * (text + image), D] in place. */
+DIT_INTERNAL DITI_UNUSED void diti_gated_block_run(diti_pass *p, const diti_gated_block *w, const diti_adaln *adaln,
+                                                   diti_tensor x);
+/* The prediction against the flow: -last(LN(x) * (1 + scale)), by the step's row of scales F32 [steps, D]. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_gated_final(diti_pass *p, diti_tensor x, diti_tensor scales,
+                                                      const diti_sublayer *last);
 /* --- the refiner of HunyuanVideo's text (refiner.c, docs/models.md 3.11) --- */
 #define DITI_MAX_REFINERS 8u
 #define DITI_REFINER "context_embedder.token_refiner.refiner_blocks."

@@ -21,14 +21,6 @@ typedef struct diti_qwenimage21_config {
 
 /* ---- weights; no layer has a bias; single files have diffusers' names, too ---- */
 
-typedef struct diti_qwenimage21_block {
-    diti_fused_linear qkv;             /* [3D, D] */
-    diti_weight norms;                 /* F32 [2, head_dim]: of queries, of keys */
-    diti_layer out;                    /* [D, D] */
-    diti_layer ff_gate, ff_in, ff_out; /* [feed, D] twice, [D, feed] */
-    diti_sublayer attention, feed;
-} diti_qwenimage21_block;
-
 typedef struct diti_qwenimage21 {
     diti_transformer base;
     diti_qwenimage21_config config;
@@ -37,7 +29,7 @@ typedef struct diti_qwenimage21 {
     diti_layer text_in, text_out; /* [D, text], [D, D] */
     diti_embedder time;           /* [D, 256], [D, D] */
     diti_layer modulation;        /* [4D, D]: scale and gate of attention, of the feed-forward */
-    diti_qwenimage21_block *blocks;
+    diti_gated_block *blocks;
     diti_layer final_scale, proj_out; /* [D, D], [channels, D] */
     diti_sublayer last;
 } diti_qwenimage21;
@@ -93,29 +85,27 @@ static dit_result diti_qwenimage21_read(diti_component *component, diti_loader *
 
 /* ---- loading ---- */
 
-static void diti_qwenimage21_load_block(diti_loader *loader, diti_qwenimage21_block *block,
-                                        const diti_qwenimage21_config *config, uint32_t index) {
-    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, false);
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_bare(loader, &block->out, width, width, "attn.to_out.0");
-    diti_load_bare(loader, &block->ff_gate, config->feed, width, "img_mlp.gate_layer");
-    diti_load_bare(loader, &block->ff_in, config->feed, width, "img_mlp.proj");
-    diti_load_bare(loader, &block->ff_out, width, config->feed, "img_mlp.out");
-    diti_loader_scope(loader, "%s", "");
-    diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
-    block->attention.norms = &block->norms;
-    diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->feed.gate = &block->ff_gate;
-    block->feed.activation = DITI_ACTIVATION_SILU;
+static void diti_qwenimage21_load_blocks(diti_loader *loader, const diti_qwenimage21_config *config,
+                                         diti_gated_block *blocks) {
+    static const diti_gated_names names = {NULL,
+                                           {NULL, {"attn.to_q", "attn.to_k", "attn.to_v"}, 3},
+                                           {"attn.norm_q.weight", "attn.norm_k.weight"},
+                                           "attn.to_out.0",
+                                           "img_mlp.gate_layer",
+                                           "img_mlp.proj",
+                                           "img_mlp.out",
+                                           {NULL, NULL},
+                                           {NULL, NULL}};
+    diti_gated_kind kind = DITI_ZERO;
+    kind.width = config->width;
+    kind.head_dim = config->head_dim;
+    kind.feed = config->feed;
+    diti_gated_blocks_load(loader, blocks, config->blocks, "transformer_blocks.", &names, &kind, DITI_STREAMS_ONE);
 }
 
 static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 *model) {
     const diti_qwenimage21_config *config = &model->config;
-    uint32_t i, width = config->width;
+    uint32_t width = config->width;
     diti_load_bare(loader, &model->patch, width, config->channels, "img_in");
     diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.text_norm.weight");
     diti_load_bare(loader, &model->text_in, width, config->text, "txt_in.in_layer");
@@ -123,7 +113,7 @@ static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 
     diti_load_bare(loader, &model->time.in, width, 256, "time_text_embed.timestep_embedder.linear_1");
     diti_load_bare(loader, &model->time.out, width, width, "time_text_embed.timestep_embedder.linear_2");
     diti_load_bare(loader, &model->modulation, 4 * width, width, "modulation.1");
-    for (i = 0; i < config->blocks; i++) diti_qwenimage21_load_block(loader, &model->blocks[i], config, i);
+    diti_qwenimage21_load_blocks(loader, config, model->blocks);
     diti_load_bare(loader, &model->final_scale, width, width, "norm_out.linear");
     diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
     diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);
@@ -181,7 +171,7 @@ static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
 static void diti_qwenimage21_load(diti_component *component, diti_loader *loader) {
     diti_qwenimage21 *model = (diti_qwenimage21 *)(void *)component;
     model->blocks =
-        (diti_qwenimage21_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+        (diti_gated_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
     if (!model->blocks) return;
     diti_qwenimage21_load_weights(loader, model);
     diti_qwenimage21_set_traits(model);
@@ -393,7 +383,7 @@ enum { DITI_QWENIMAGE21_SCALE_MSA, DITI_QWENIMAGE21_GATE_MSA, DITI_QWENIMAGE21_S
 
 /* x F32 [items * rows, D] is changed in place: tokens of the image, or, once, the rows in front of it. */
 static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
-    const diti_qwenimage21_block *w = &diti_qwenimage21_of(p->model)->blocks[p->index];
+    const diti_gated_block *w = &diti_qwenimage21_of(p->model)->blocks[p->index];
     const diti_qwenimage21_state *state = diti_qwenimage21_state_of(p->step);
     diti_tensor h;
     p->modulation.rows = state->at;

@@ -849,11 +849,3 @@ DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublay
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
-
-DIT_INTERNAL diti_tensor diti_output_opposite(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
-    diti_elementwise_desc opposite = DITI_ZERO;
-    opposite.scale = -1;
-    opposite.out_f32 = true;
-    opposite.name = "opposite";
-    return diti_elementwise(p->graph, diti_output(p, h, sublayer), &opposite);
-}

@@ -51,17 +51,6 @@ static const diti_key_table diti_zimage_names[DITI_KEY_TABLES] = {
 
 /* ---- weights ---- */
 
-typedef struct diti_zimage_block {
-    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
-    diti_fused_linear qkv;           /* [3D, D] */
-    diti_weight norms;               /* F32 [2, head_dim]: q, k */
-    diti_layer out;                  /* [D, D] */
-    diti_layer ff_gate, ff_in;       /* [feed, D] each */
-    diti_layer ff_out;               /* [D, feed] */
-    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
-    diti_sublayer attention, feed;
-} diti_zimage_block;
-
 typedef struct diti_zimage {
     diti_transformer base;
     diti_zimage_config config;
@@ -70,7 +59,7 @@ typedef struct diti_zimage {
     diti_layer text;                 /* [D, text] */
     diti_weight text_filler, filler; /* F32 [1, D] */
     diti_embedder time;              /* [time width, 256], [time, time width] */
-    diti_zimage_block *blocks;       /* the image's refiners, then the blocks, then the text's refiners */
+    diti_gated_block *blocks;        /* the image's refiners, then the blocks, then the text's refiners */
     diti_layer final_modulation;     /* [D, time]: scale */
     diti_layer proj_out;             /* [4 * channels, D] */
     diti_sublayer last;
@@ -137,41 +126,26 @@ static dit_result diti_zimage_read(diti_component *component, diti_loader *loade
 
 /* ---- loading ---- */
 
-static void diti_zimage_load_block(diti_loader *loader, diti_zimage_block *block, const diti_zimage_config *config,
-                                   const char *list, uint32_t index, diti_streams streams, bool modulated) {
-    static const diti_fused qkv = {"attention.qkv", {"attention.to_q", "attention.to_k", "attention.to_v"}, 3};
-    static const char *const norms[] = {"attention.norm_q.weight", "attention.norm_k.weight"};
-    static const char *const before[] = {"attention_norm1.weight", "ffn_norm1.weight"};
-    static const char *const behind[] = {"attention_norm2.weight", "ffn_norm2.weight"};
-    uint32_t width = config->width, i;
-    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
-    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "adaLN_modulation.0");
-    diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_bare(loader, &block->out, width, width, "attention.to_out.0");
-    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.w1");
-    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.w3");
-    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.w2");
-    for (i = 0; i < 2; i++) {
-        diti_load_vector(loader, &block->before[i].weight, 1, width, before[i]);
-        diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
-    }
-    diti_loader_scope(loader, "%s", "");
-    diti_make_attention(&block->attention, streams, &block->qkv, &block->out, width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->attention.norm_eps = config->eps;
-    diti_make_feed(&block->feed, streams, &block->ff_in, &block->ff_out);
-    block->feed.gate = &block->ff_gate;
-    block->feed.activation = DITI_ACTIVATION_SILU;
-    block->attention.rms = block->feed.rms = true;
-    block->attention.eps = block->feed.eps = config->eps;
-    block->attention.norm = &block->before[0];
-    block->feed.norm = &block->before[1];
+/* Blocks of the text alone have no modulation. */
+static void diti_zimage_load_blocks(diti_loader *loader, const diti_zimage_config *config, diti_gated_block *blocks) {
+    static const diti_gated_names text = DITI_GATED_NAMES(NULL), image = DITI_GATED_NAMES("adaLN_modulation.0");
+    uint32_t refiners = config->refiners, all = refiners + config->blocks;
+    diti_gated_kind kind = DITI_ZERO;
+    uint32_t i;
+    kind.width = config->width;
+    kind.head_dim = config->head_dim;
+    kind.feed = config->feed;
+    kind.time = config->time;
+    kind.eps = config->eps;
+    diti_gated_blocks_load(loader, &blocks[all], refiners, "context_refiner.", &text, &kind, DITI_STREAMS_ONE);
+    diti_gated_blocks_load(loader, blocks, refiners, "noise_refiner.", &image, &kind, DITI_STREAMS_IMAGE);
+    diti_gated_blocks_load(loader, &blocks[refiners], config->blocks, "layers.", &image, &kind, DITI_STREAMS_ONE);
+    for (i = 0; i < all; i++) blocks[i].attention.norm_eps = config->eps;
 }
 
 static void diti_zimage_load_weights(diti_loader *loader, diti_zimage *model) {
     const diti_zimage_config *config = &model->config;
-    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
+    uint32_t width = config->width;
     diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "all_x_embedder.2-1");
     diti_load_vector(loader, &model->text_norm, 1, config->text, "cap_embedder.0.weight");
     diti_load_layer(loader, &model->text, width, config->text, 1, "cap_embedder.1");
@@ -179,12 +153,7 @@ static void diti_zimage_load_weights(diti_loader *loader, diti_zimage *model) {
     diti_load_vector(loader, &model->filler, 1, width, "x_pad_token");
     diti_load_layer(loader, &model->time.in, config->time_width, 256, 1, "t_embedder.mlp.0");
     diti_load_layer(loader, &model->time.out, config->time, config->time_width, 1, "t_embedder.mlp.2");
-    for (i = 0; i < config->refiners; i++)
-        diti_zimage_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE, false);
-    for (i = 0; i < config->refiners; i++)
-        diti_zimage_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
-    for (i = 0; i < config->blocks; i++)
-        diti_zimage_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
+    diti_zimage_load_blocks(loader, config, model->blocks);
     diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "all_final_layer.2-1.adaLN_modulation.1");
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "all_final_layer.2-1.linear");
     diti_make_output(&model->last, DITI_STREAMS_IMAGE, &model->proj_out);
@@ -237,7 +206,7 @@ static void diti_zimage_set_traits(diti_zimage *model) {
 
 static void diti_zimage_load(diti_component *component, diti_loader *loader) {
     diti_zimage *model = (diti_zimage *)(void *)component;
-    model->blocks = (diti_zimage_block *)diti_component_array(
+    model->blocks = (diti_gated_block *)diti_component_array(
         component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
     if (!model->blocks) return;
     diti_zimage_load_weights(loader, model);
@@ -246,22 +215,17 @@ static void diti_zimage_load(diti_component *component, diti_loader *loader) {
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_zimage_state {             /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
-    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
-    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
-    uint32_t table_items;
+typedef struct diti_zimage_state {               /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                       /* input F32 [steps, 256] */
+    diti_rotation rotations[DITI_JOINT_STREAMS]; /* [prompts * (text + image rows), head_dim / 2]: for all rows, for the
+                                                    image's */
     diti_text_order order;
     diti_tensor text;  /* F32 [prompts * text rows, D], refined */
-    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
     diti_tensor final; /* F32 [steps, D] */
     diti_adaln adaln;
 } diti_zimage_state;
 
 #define diti_zimage_state_of(step) ((diti_zimage_state *)(step)->family)
-
-/* Rows of a modulation, F32 [1, 4D]. */
-enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
 
 static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
                                    const diti_weight *reader) {
@@ -274,21 +238,8 @@ static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_
     return diti_norm(graph, x, &desc);
 }
 
-/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
-static diti_tensor diti_zimage_text_table(const diti_pass *p, diti_tensor table) {
-    uint32_t prompts = p->step->text_batch, text = p->step->text_tokens, i;
-    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
-    diti_tensor all;
-    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
-    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
-    for (i = 0; i < prompts; i++)
-        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
-                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
-    return all;
-}
-
 /* A block of the text's own, docs/models.md 3.12 step 2: no modulation; a prompt's rows attend those that it fills. */
-static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, diti_tensor x, diti_tensor cosines,
+static void diti_zimage_refine(const diti_pass *p, const diti_gated_block *w, diti_tensor x, diti_tensor cosines,
                                diti_tensor sines) {
     const diti_zimage_config *config = &diti_zimage_of(p->model)->config;
     diti_graph *graph = p->graph;
@@ -349,8 +300,8 @@ static diti_tensor diti_zimage_text(diti_pass *p) {
     diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),
               diti_tensor_view(graph, all, rows, 1, 0, p->width), "context_filler");
     all = diti_text_order_rows(p, &state->order, all);
-    cosines = diti_zimage_text_table(p, state->cosines);
-    sines = diti_zimage_text_table(p, state->sines);
+    cosines = diti_rotation_rows_of(p, state->rotations[0].cosines, p->step->text_batch, 0, p->step->text_tokens);
+    sines = diti_rotation_rows_of(p, state->rotations[0].sines, p->step->text_batch, 0, p->step->text_tokens);
     for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
         diti_zimage_refine(p, &model->blocks[config->refiners + config->blocks + i], all, cosines, sines);
     return all;
@@ -375,8 +326,7 @@ static void diti_zimage_prepare(diti_pass *p) {
     step->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
     rows = step->text_tokens + step->lead + tokens;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "sines");
+    diti_rotation_prepare(graph, &state->rotations[0], step->text_batch * rows, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     diti_axes_blocks(step->axes, p->model->traits.layers, &i, &end);
@@ -421,8 +371,8 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
     uint32_t image = step->lead + step->height / 2 * (step->width / 2), i;
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
-    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, step->text_batch,
-                               diti_zimage_place, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotations[0].cosines, state->rotations[0].sines,
+                               step->text_batch, diti_zimage_place, err));
     times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
     for (i = 0; i < step->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
@@ -435,15 +385,8 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
 
 static void diti_zimage_begin(diti_pass *p) {
     diti_zimage_state *state = diti_zimage_state_of(p->step);
-    uint32_t stream;
-    state->table_items = p->step->text_batch > 1 ? p->items : 0;
-    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
-        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
-        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
-    }
-    if (p->step->same_timestep) return;
-    diti_adaln_select(p, &state->adaln);
-    state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
+    diti_rotation_begin_both(p, state->rotations);
+    diti_adaln_select_gates(p, &state->adaln);
 }
 
 static diti_tensor diti_zimage_embed(diti_pass *p) {
@@ -453,31 +396,16 @@ static diti_tensor diti_zimage_embed(diti_pass *p) {
 /* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
     const diti_zimage *model = diti_zimage_of(p->model);
-    const diti_zimage_block *w = &model->blocks[p->index];
     const diti_zimage_state *state = diti_zimage_state_of(p->step);
     uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
-    diti_tensor gates, h;
-    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
-    p->cosines = state->tables[0][stream];
-    p->sines = state->tables[1][stream];
-    p->table_items = state->table_items;
+    diti_rotation_apply(p, &state->rotations[stream]);
     if (stream == DITI_JOINT_TEXT) p->keys = diti_text_order_keys(p, &state->order);
-    gates = diti_adaln_gates(p, &state->adaln, state->gates);
-    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add_normed(p, x, &w->attention, h, &w->behind[0].weight,
-                             diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
-    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MLP, &w->feed);
-    h = diti_sublayer_in(p, h, &w->feed, 0);
-    diti_sublayer_add_normed(p, x, &w->feed, h, &w->behind[1].weight,
-                             diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
+    diti_gated_block_run(p, &model->blocks[p->index], &state->adaln, x);
     return x;
 }
 
 static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
-    const diti_zimage *model = diti_zimage_of(p->model);
-    p->modulation.rows = diti_select_row(p->graph, diti_zimage_state_of(p->step)->final, p->step->row, "final_scale");
-    return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    return diti_gated_final(p, x, diti_zimage_state_of(p->step)->final, &diti_zimage_of(p->model)->last);
 }
 
 /* ---- where parts of such models are ---- */
