@@ -166,17 +166,13 @@ static void diti_anima_load_block(diti_loader *loader, diti_anima_block *block, 
     diti_load_bare(loader, &block->text_out, width, width, "attn2.to_out.0");
     diti_load_bare(loader, &block->ff_in, config->feed, width, "ff.net.0.proj");
     diti_load_bare(loader, &block->ff_out, width, config->feed, "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
     block->attention.norm_eps = 1e-5f;
     block->attention.half_split = true;
-    diti_make_attention(&block->cross, DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
-    block->cross.in = &block->text_q;
-    block->cross.norm_name = "norm_text";
-    block->cross.in_name = "text_q";
-    block->cross.out_name = "text_out";
-    diti_sublayers_share_heads(&block->attention, &block->cross);
+    diti_make_text_attention(&block->cross, &block->attention, &block->text_q, &block->text_out, width,
+                             config->head_dim);
     diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.activation = DITI_ACTIVATION_GELU_ERF;
 }

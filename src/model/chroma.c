@@ -266,17 +266,13 @@ static diti_tensor diti_chroma_approximate(const diti_pass *p, diti_tensor x) {
     x = diti_layer_f32(graph, x, &model->first, DITI_ACTIVATION_NONE, 0, "approximator_in");
     for (i = 0; i < model->config.layers && !diti_graph_failed(graph); i++) {
         const diti_chroma_layer *layer = &model->layers[i];
-        diti_norm_desc norm = DITI_ZERO;
         diti_linear_desc linear = DITI_ZERO;
-        norm.rms = true;
-        norm.eps = 1e-6f;
-        norm.weight = &layer->norm;
-        norm.name = "approximator_norm";
         linear.bias = &layer->out.bias;
         linear.residual = linear.out = x;
         linear.name = "approximator_out";
         diti_linear(graph,
-                    diti_layer_run(graph, diti_norm(graph, x, &norm), &layer->in, DITI_ACTIVATION_SILU, "approximator"),
+                    diti_layer_run(graph, diti_rms_norm(graph, x, &layer->norm, 1e-6f, NULL, "approximator_norm"),
+                                   &layer->in, DITI_ACTIVATION_SILU, "approximator"),
                     &layer->out.weight, &linear);
     }
     x = diti_layer_f32(graph, x, &model->vectors, DITI_ACTIVATION_NONE, 0, "modulation");

@@ -166,7 +166,7 @@ static void diti_cogvideox_load_block(diti_loader *loader, const diti_cogvideox_
     diti_load_norm(loader, &block->norm_feed, width, "norm2.norm");
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_make_attention(&block->attention, DITI_STREAMS_SHARED, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norm = &block->norm_attention;
     block->attention.head_norms[0] = &block->norm_q;

@@ -183,6 +183,36 @@ DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input,
     return result;
 }
 
+DIT_INTERNAL dit_result diti_write_next_timesteps(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
+                                                  const float *timesteps, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    float *next = (float *)diti_alloc_zero(env, (size_t)step->steps * sizeof *next);
+    dit_result result;
+    if (!next) return diti_fail_memory(err, "the timesteps");
+    memcpy(next, timesteps + 1, (size_t)(step->steps - 1) * sizeof *next);
+    result = diti_write_sinusoids(plan, input, next, step->steps, 0, err);
+    diti_free(env, next);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_setting_guided(diti_settings *settings, bool guided, dit_error *err) {
+    if (diti_setting_bool(settings, "guidance_embeds", guided) == guided) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+                     guided ? "false" : "true", guided ? "a guidance embedder" : "none");
+}
+
+DIT_INTERNAL diti_tensor diti_embed_guidance(diti_graph *graph, const diti_embedder *embedder, diti_tensor *input,
+                                             diti_tensor x) {
+    *input = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+    return diti_add_rows(graph, x, diti_embed(graph, embedder, *input, 0), 0, "guidance");
+}
+
+DIT_INTERNAL dit_result diti_write_guidance(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
+                                            dit_error *err) {
+    float guidance = step->guidance * 1000.0f;
+    return input ? diti_write_sinusoids(plan, input, &guidance, 1, 0, err) : DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err) {
     const diti_env *env = &plan->device->env;
     uint32_t frames = plan->tensors[input].rows, dim = plan->tensors[input].columns;
@@ -252,6 +282,27 @@ DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_te
     desc.out_f32 = true;
     desc.name = name;
     return diti_elementwise(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_rms_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
+                                       const diti_weight *reader, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.reader = reader;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_layer_norm(diti_graph *graph, diti_tensor x, const diti_layer *norm, float eps,
+                                         const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.eps = eps;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
 }
 
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name) {

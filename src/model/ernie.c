@@ -191,7 +191,6 @@ static void diti_ernie_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t rows = step->text_batch * (step->text_tokens + step->height * step->width);
     diti_ernie_state *state = diti_ernie_state_of(step);
-    diti_linear_desc last = DITI_ZERO;
     diti_tensor time, text;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, config->width, "timesteps");
     state->turns[0] = diti_tensor_input(graph, DITI_F32, rows, config->head_dim, "cosines and factors");
@@ -200,9 +199,7 @@ static void diti_ernie_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation = diti_layer_spread(graph, diti_pass_tensor(p), diti_silu(graph, time, "modulation_silu"),
                                           &model->modulation, 0, "modulation");
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    state->final = diti_linear_fused(graph, time, &model->final_modulation, &last);
+    state->final = diti_shift_scale(graph, time, &model->final_modulation);
     text = diti_tensor_view(graph, step->text, 0, diti_tensor_rows(graph, step->text), 0, config->text);
     text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     state->text = diti_text_order_rows(p, &state->order, text);

@@ -140,10 +140,7 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
         config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
                                              ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
-    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
-                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
-    }
+    DITI_TRY(diti_setting_guided(&settings, config->guided, err));
     /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
     return diti_setting_axes(&settings, "FLUX", "axes_dims_rope", config->head_dim, config->head_dim / 8,
                              config->head_dim / 16 * 7, DITI_FLUX_AXES, config->axes, err);
@@ -282,10 +279,7 @@ static void diti_flux_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     pooled = diti_embed(graph, &model->pooled, step->pooled, 0);
-    if (config->guided) {
-        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
-        pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
-    }
+    if (config->guided) pooled = diti_embed_guidance(graph, &model->guidance, &state->guidance, pooled);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, step->text_batch);
     diti_stream_prepare(p, &state->modulation);
@@ -300,14 +294,12 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
                                          const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_flux *model = diti_flux_of(transformer);
     const diti_flux_state *state = (const diti_flux_state *)step->family;
-    float guidance = step->guidance * 1000.0f;
     dit_result result =
         diti_write_image_rotations(plan, step, model->config.axes, state->rotation.cosines, state->rotation.sines, err);
     if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
     if (result >= 0 && state->mode)
         result = diti_plan_write(plan, state->mode, &step->control_mode, sizeof step->control_mode, err);
-    if (result < 0 || !state->guidance) return result;
-    return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
+    return result < 0 ? result : diti_write_guidance(plan, state->guidance, step, err);
 }
 
 /* ---- one evaluation ---- */

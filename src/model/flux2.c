@@ -144,10 +144,7 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
     config->heads = config->width / config->head_dim;
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 2000, 2, 1e9);
     diti_setting_number(&settings, "eps", 1e-6, 1e-6, 1e-6); /* norms here have no other one */
-    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
-                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
-    }
+    DITI_TRY(diti_setting_guided(&settings, config->guided, err));
     /* As published, a quarter of a head each. */
     return diti_setting_axes(&settings, "FLUX.2", "axes_dims_rope", config->head_dim,
                              config->head_dim / DITI_FLUX2_AXES, config->head_dim / DITI_FLUX2_AXES, DITI_FLUX2_AXES,
@@ -160,7 +157,7 @@ static void diti_flux2_load_embedder(diti_loader *loader, diti_embedder *out, ui
     diti_loader_scope(loader, "%s.", name);
     diti_load_bare(loader, &out->in, width, 256, "linear_1");
     diti_load_bare(loader, &out->out, width, width, "linear_2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* The first half of the first matrix has the activation, and the second half is multiplied with it. */
@@ -184,7 +181,7 @@ static void diti_flux2_load_double(diti_loader *loader, diti_flux2_double *block
         diti_load_bare(loader, &block->ff_out.streams[i], width, feed, downs[i]);
     }
     diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_make_attention(&block->attention, DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width,
                         config->head_dim);
     block->attention.norms = &block->norms;
@@ -205,7 +202,7 @@ static void diti_flux2_load_single(diti_loader *loader, diti_flux2_single *block
     diti_load_bare_rows(loader, &block->ff_in, 3 * width + feed, feed, all, width, "attn.to_qkv_mlp_proj");
     diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
     diti_load_bare(loader, &block->out, width, width + feed, "attn.to_out");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
     diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->out);
@@ -353,16 +350,13 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
     const diti_flux2 *model = diti_flux2_of(p->model);
     diti_graph *graph = p->graph;
     uint32_t steps = diti_tensor_rows(graph, active), columns = 6 * p->width, i;
-    diti_linear_desc last = DITI_ZERO;
     state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++)
         diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[i],
                           diti_tensor_view(graph, state->modulation[0], 0, steps, i * columns, columns), "modulation");
     state->modulation[1] =
         diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation[2], 0, "single_modulation");
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
+    state->modulation[2] = diti_shift_scale(graph, active, &model->final_modulation);
 }
 
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
@@ -394,10 +388,7 @@ static void diti_flux2_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps + (keeps ? 1 : 0), 256, "timesteps");
     diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    if (config->guided) {
-        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
-        time = diti_add_rows(graph, time, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
-    }
+    if (config->guided) time = diti_embed_guidance(graph, &model->guidance, &state->guidance, time);
     diti_flux2_modulate(p, state, diti_silu(graph, time, "conditioning_silu"));
     text = diti_tensor_view(graph, step->text, 0, step->text_batch * step->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
@@ -436,10 +427,9 @@ static void diti_flux2_place(const diti_transformer *transformer, const diti_ste
 static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                           const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_flux2_state *state = (const diti_flux2_state *)step->family;
-    float guidance = step->guidance * 1000.0f;
     DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
                                diti_flux2_place, err));
-    if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
+    DITI_TRY(diti_write_guidance(plan, state->guidance, step, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 

@@ -153,7 +153,7 @@ static void diti_flux3_load_embedder(diti_loader *loader, diti_embedder *out, ui
     diti_loader_scope(loader, "%s.", name);
     diti_load_bare(loader, &out->in, width, 256, "linear_1");
     diti_load_bare(loader, &out->out, width, width, "linear_2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* The first half of the feed-forward's first matrix has the activation, and the second half is multiplied with it. */
@@ -169,7 +169,7 @@ static void diti_flux3_load_block(diti_loader *loader, diti_flux3_block *block, 
     diti_load_bare_rows(loader, &block->ff_gate, 0, feed, 2 * feed, width, "ff.linear_in");
     diti_load_bare_rows(loader, &block->ff_in, feed, feed, 2 * feed, width, "ff.linear_in");
     diti_load_bare(loader, &block->ff_out, width, feed, "ff.linear_out");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_make_attention(&block->attention, streams, &block->qkv, &block->out, width, config->head_dim);
     block->attention.norms = &block->norms;
     diti_make_feed(&block->feed, streams, &block->ff_in, &block->ff_out);
@@ -346,7 +346,6 @@ static void diti_flux3_modulate(const diti_pass *p, diti_flux3_state *state) {
     diti_graph *graph = p->graph;
     uint32_t steps = p->step->steps, width = p->width, i;
     diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0), active[DITI_FLUX3_KINDS];
-    diti_linear_desc last = DITI_ZERO;
     if (model->config.jumps) {
         diti_tensor target = diti_embed(graph, &model->target, state->target, 0);
         for (i = 0; i < 2; i++) {
@@ -367,9 +366,7 @@ static void diti_flux3_modulate(const diti_pass *p, diti_flux3_state *state) {
             diti_layer_spread(graph, diti_pass_tensor(p), active[i], &model->early[i], 0, "early_modulation");
         diti_layer_spread(graph, diti_pass_tensor(p), active[i], &model->single[i], to, "modulation");
     }
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    state->final = diti_linear_fused(graph, active[DITI_FLUX3_IMAGE], &model->final_modulation, &last);
+    state->final = diti_shift_scale(graph, active[DITI_FLUX3_IMAGE], &model->final_modulation);
 }
 
 static void diti_flux3_prepare(diti_pass *p) {
@@ -450,20 +447,12 @@ static dit_result diti_flux3_write_inputs(const diti_transformer *transformer, d
     const diti_flux3_state *state = (const diti_flux3_state *)step->family;
     const diti_env *env = &transformer->component.env;
     uint32_t image = step->behind_text + step->height * step->width;
-    float *next;
-    dit_result result;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, image, err));
     DITI_TRY(diti_flux3_write_keys(state, plan, step, env, err));
     DITI_TRY(diti_write_places(transformer, plan, step, state->rotations[0].cosines, state->rotations[0].sines,
                                step->text_batch, diti_flux3_place, err));
     DITI_TRY(diti_write_timesteps(plan, state->sinusoids, step, timesteps, err));
-    if (!state->target) return DIT_OK;
-    next = (float *)diti_alloc_zero(env, step->steps * sizeof *next);
-    if (!next) return diti_fail_memory(err, "the timesteps");
-    memcpy(next, timesteps + 1, (step->steps - 1) * sizeof *next);
-    result = diti_write_sinusoids(plan, state->target, next, step->steps, 0, err);
-    diti_free(env, next);
-    return result;
+    return state->target ? diti_write_next_timesteps(plan, state->target, step, timesteps, err) : DIT_OK;
 }
 
 /* ---- one evaluation ---- */

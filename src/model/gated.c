@@ -43,7 +43,7 @@ DIT_INTERNAL void diti_gated_blocks_load(diti_loader *loader, diti_gated_block *
         diti_gated_block_load(loader, &blocks[i], names, kind);
         diti_gated_block_pair(&blocks[i], kind, streams);
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* Rows of a modulation, F32 [1, 4D]. */

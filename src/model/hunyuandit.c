@@ -228,12 +228,8 @@ static void diti_hunyuandit_pair_layers(const diti_hunyuandit_config *config, di
     uint32_t width = config->width, head_dim = config->head_dim;
     diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->self.out, width, head_dim);
     block->attention.heads = diti_hunyuandit_self_heads;
-    diti_make_attention(&block->text, DITI_STREAMS_ONE, NULL, &block->cross.out, width, head_dim);
-    block->text.in = &block->text_q;
+    diti_make_text_attention(&block->text, &block->attention, &block->text_q, &block->cross.out, width, head_dim);
     block->text.norm_name = "norm2";
-    block->text.in_name = "text_q";
-    block->text.out_name = "text_out";
-    diti_sublayers_share_heads(&block->attention, &block->text);
     diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.norm_name = "norm3";
     diti_make_output(&block->join, DITI_STREAMS_ONE, &block->skip);
@@ -261,7 +257,7 @@ static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandi
     diti_load_norm(loader, &block->norm3, width, "norm3");
     diti_load_layer(loader, &block->ff_in, config->inner, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, config->inner, 1, "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_hunyuandit_pair_layers(config, block);
 }
 
@@ -274,7 +270,7 @@ static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuand
     diti_load_layer(loader, &out->q, columns, columns, 1, "q_proj");
     diti_load_fused_linear(loader, &out->kv, kv, 2, columns, columns, true);
     diti_load_layer(loader, &out->out, config->pooled, columns, 1, "c_proj");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* Columns that the extra embedder reads: pooled text, sinusoids of six sizes, style. */

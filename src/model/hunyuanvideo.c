@@ -157,10 +157,7 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
     if (diti_setting(&settings, "image_condition_type"))
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "image_condition_type",
                              "a model that continues a picture (HunyuanVideo-I2V) is not supported; use HunyuanVideo");
-    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
-                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
-    }
+    DITI_TRY(diti_setting_guided(&settings, config->guided, err));
     /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
     return diti_setting_axes(&settings, "HunyuanVideo", "rope_axes_dim", config->head_dim, config->head_dim / 8,
                              config->head_dim / 16 * 7, DITI_REFINER_AXES, config->axes, err);
@@ -271,10 +268,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     pooled = diti_embed(graph, &model->pooled, step->pooled, 0);
-    if (config->guided) {
-        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
-        pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
-    }
+    if (config->guided) pooled = diti_embed_guidance(graph, &model->guidance, &state->guidance, pooled);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, step->text_batch);
     diti_stream_prepare(p, &state->modulation);
@@ -295,12 +289,11 @@ static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transfo
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(transformer);
     const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)step->family;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
-    float guidance = step->guidance * 1000.0f;
     DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
                                diti_hunyuanvideo_place, err));
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
                                    grid.frames * grid.rows * grid.columns, err));
-    if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
+    DITI_TRY(diti_write_guidance(plan, state->guidance, step, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 

@@ -319,36 +319,21 @@ static diti_tensor diti_hunyuanvideo15_glyphs(const diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t rows = diti_tensor_rows(graph, p->step->text2), i;
     diti_tensor x = diti_tensor_view(graph, p->step->text2, 0, rows, 0, model->config.glyphs);
-    diti_norm_desc norm = DITI_ZERO;
-    norm.weight = &model->glyph_norm.weight;
-    norm.bias = &model->glyph_norm.bias;
-    norm.eps = 1e-5f;
-    norm.name = "glyph_norm";
-    x = diti_norm(graph, x, &norm);
+    x = diti_layer_norm(graph, x, &model->glyph_norm, 1e-5f, "glyph_norm");
     for (i = 0; i + 1 < DITI_HUNYUANVIDEO15_GLYPH_LAYERS; i++)
         x = diti_layer_run(graph, x, &model->glyph[i], DITI_ACTIVATION_GELU_ERF, "glyph_in");
     x = diti_layer_f32(graph, x, &model->glyph[i], DITI_ACTIVATION_NONE, 0, "glyphs");
     return diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 1), 0, "glyphs");
 }
 
-static diti_tensor diti_hunyuanvideo15_picture_norm(const diti_pass *p, diti_tensor x, uint32_t index) {
-    const diti_layer *layer = &diti_hunyuanvideo15_of(p->model)->picture_norms[index];
-    diti_norm_desc norm = DITI_ZERO;
-    norm.weight = &layer->weight;
-    norm.bias = &layer->bias;
-    norm.eps = 1e-5f;
-    norm.name = "picture_norm";
-    return diti_norm(p->graph, x, &norm);
-}
-
 /* The picture as blocks read it, from what the image encoder says: F32 [tokens, D]. */
 static diti_tensor diti_hunyuanvideo15_picture(const diti_pass *p) {
     const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(p->model);
     diti_graph *graph = p->graph;
-    diti_tensor x = diti_hunyuanvideo15_picture_norm(p, p->step->seen, 0);
+    diti_tensor x = diti_layer_norm(graph, p->step->seen, &model->picture_norms[0], 1e-5f, "picture_norm");
     x = diti_layer_run(graph, x, &model->picture[0], DITI_ACTIVATION_GELU_ERF, "picture_in");
     x = diti_layer_f32(graph, x, &model->picture[1], DITI_ACTIVATION_NONE, 0, "picture");
-    x = diti_hunyuanvideo15_picture_norm(p, x, 1);
+    x = diti_layer_norm(graph, x, &model->picture_norms[1], 1e-5f, "picture_norm");
     return diti_add_rows(graph, x, diti_hunyuanvideo15_kind(p, 2), 0, "picture");
 }
 
@@ -423,20 +408,6 @@ static dit_result diti_hunyuanvideo15_write_places(const diti_hunyuanvideo15 *mo
     return result;
 }
 
-/* The next steps' timesteps, and 0 behind the last. */
-static dit_result diti_hunyuanvideo15_write_next(diti_plan *plan, const diti_step_desc *step, const float *timesteps,
-                                                 dit_error *err) {
-    const diti_hunyuanvideo15_state *state = (const diti_hunyuanvideo15_state *)step->family;
-    const diti_env *env = &plan->device->env;
-    float *next = (float *)diti_alloc_zero(env, (size_t)step->steps * sizeof *next);
-    dit_result result;
-    if (!next) return diti_fail_memory(err, "the timesteps");
-    memcpy(next, timesteps + 1, (size_t)(step->steps - 1) * sizeof *next);
-    result = diti_write_sinusoids(plan, state->next, next, step->steps, 0, err);
-    diti_free(env, next);
-    return result;
-}
-
 static dit_result diti_hunyuanvideo15_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                                    const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_hunyuanvideo15 *model = diti_hunyuanvideo15_of(transformer);
@@ -447,7 +418,7 @@ static dit_result diti_hunyuanvideo15_write_inputs(const diti_transformer *trans
                                diti_hunyuanvideo15_place, err));
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, image, err));
     if (state->places) DITI_TRY(diti_hunyuanvideo15_write_places(model, plan, step, image, err));
-    if (state->next) DITI_TRY(diti_hunyuanvideo15_write_next(plan, step, timesteps, err));
+    if (state->next) DITI_TRY(diti_write_next_timesteps(plan, state->next, step, timesteps, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 

@@ -308,14 +308,8 @@ static diti_tensor diti_ideogram4_indicate(const diti_pass *p, diti_tensor x, ui
 /* The only prompt's text as blocks read it, F32 [text rows, D]. */
 static diti_tensor diti_ideogram4_text(const diti_pass *p) {
     const diti_ideogram4 *model = diti_ideogram4_of(p->model);
-    diti_norm_desc norm = DITI_ZERO;
     diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, p->step->text_tokens, 0, model->config.text);
-    norm.rms = true;
-    norm.weight = &model->text_norm;
-    norm.eps = 1e-6f;
-    norm.reader = &model->text.weight;
-    norm.name = "text_norm";
-    text = diti_norm(p->graph, text, &norm);
+    text = diti_rms_norm(p->graph, text, &model->text_norm, 1e-6f, &model->text.weight, "text_norm");
     return diti_ideogram4_indicate(p, diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "text"), 0);
 }
 

@@ -22,6 +22,13 @@ DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *
     }
 }
 
+DIT_INTERNAL diti_tensor diti_shift_scale(diti_graph *graph, diti_tensor x, const diti_fused_linear *layer) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out_f32 = true;
+    desc.name = "final_modulation";
+    return diti_linear_fused(graph, x, layer, &desc);
+}
+
 DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pair *out,
                                        const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns) {
     uint32_t i;
@@ -292,7 +299,7 @@ static void diti_double_block_load(diti_loader *loader, diti_double_block *block
     if (!(has & DITI_STREAM_GATED))
         diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_make_attention(&block->attention, DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
     block->attention.norms = &block->norms;
     diti_make_feed(&block->feed, DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
@@ -366,7 +373,7 @@ static void diti_single_block_load(diti_loader *loader, diti_single_block *block
     diti_single_block_alias(loader, block, width, gated);
     diti_load_vectors(loader, &block->norms, norms, 2, head_dim);
     diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_single_block_pair(block, width, head_dim, gated);
 }
 
@@ -404,14 +411,11 @@ DIT_INTERNAL void diti_stream_final_load(diti_loader *loader, diti_stream_blocks
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
     const diti_stream_blocks *blocks = p->model->stream_blocks;
-    diti_linear_desc last = DITI_ZERO;
     if (index < blocks->double_count) return diti_joint_modulate(p, active, &blocks->doubles[index].modulation, 6);
     if (index < p->model->traits.layers)
         return diti_layer_spread(p->graph, diti_pass_tensor(p), active,
                                  &blocks->singles[index - blocks->double_count].modulation, 0, "block_modulation");
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    return diti_linear_fused(p->graph, active, &blocks->final_modulation, &last);
+    return diti_shift_scale(p->graph, active, &blocks->final_modulation);
 }
 
 DIT_INTERNAL void diti_stream_prepare(const diti_pass *p, diti_joint_modulation *state) {

@@ -140,7 +140,7 @@ static void diti_kandinsky_load_text_block(diti_loader *loader, const diti_kandi
     diti_load_layer(loader, &block->out, width, width, 1, "self_attention.out_layer");
     diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.in_layer");
     diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.out_layer");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_kandinsky_load_block(diti_loader *loader, const diti_kandinsky_config *config,
@@ -161,16 +161,11 @@ static void diti_kandinsky_load_block(diti_loader *loader, const diti_kandinsky_
     diti_load_layer(loader, &block->text_out, width, width, 1, "cross_attention.out_layer");
     diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.in_layer");
     diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.out_layer");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_make_attention(&block->self, DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
     block->self.norms = &block->norms;
     block->self.norm_eps = DITI_KANDINSKY_HEAD_EPS;
-    diti_make_attention(&block->cross, DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
-    block->cross.in = &block->text_q;
-    block->cross.norm_name = "norm_text";
-    block->cross.in_name = "text_q";
-    block->cross.out_name = "text_out";
-    diti_sublayers_share_heads(&block->self, &block->cross);
+    diti_make_text_attention(&block->cross, &block->self, &block->text_q, &block->text_out, width, config->head_dim);
     diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.activation = DITI_ACTIVATION_GELU_ERF;
     block->self.eps = block->cross.eps = block->feed.eps = DITI_KANDINSKY_EPS;

@@ -230,7 +230,7 @@ static void diti_krea2_load_weights(diti_loader *loader, diti_krea2 *model) {
                           (unsigned)(refines ? i - config->layerwise : i));
         diti_krea2_load_block(loader, &model->blocks[config->blocks + i], &text, config->eps);
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_load_vector(loader, &model->sum, 1, config->states, "text_fusion.projector.weight");
     diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.norm.weight");
     diti_load_layer(loader, &model->text_in, width, config->text, 1, "txt_in.linear_1");
@@ -240,7 +240,7 @@ static void diti_krea2_load_weights(diti_loader *loader, diti_krea2 *model) {
         diti_krea2_load_block(loader, &model->blocks[i], &sizes, config->eps);
         diti_krea2_load_table(loader, &model->blocks[i].table, 6, width, "scale_shift_table");
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_load_offset(loader, &model->final_norm.weight, width, 1, "final_layer.norm.weight");
     diti_krea2_load_table(loader, &model->final_table, 2, width, "final_layer.scale_shift_table");
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "final_layer.linear");
@@ -344,15 +344,6 @@ static diti_tensor diti_krea2_close(diti_graph *graph, diti_tensor x, diti_tenso
     return diti_multiply(graph, x, diti_elementwise(graph, gate, &desc), 0, "attention_gate");
 }
 
-static diti_tensor diti_krea2_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.weight = weight;
-    desc.eps = eps;
-    desc.name = "text_norm";
-    return diti_norm(graph, x, &desc);
-}
-
 /* RMS norm of each head, and rotation where there are tables, in place. */
 static void diti_krea2_heads(diti_graph *graph, diti_tensor x, uint32_t head_dim, const diti_weight *weight, float eps,
                              diti_tensor cosines, diti_tensor sines) {
@@ -385,7 +376,7 @@ static void diti_krea2_text_block(const diti_pass *p, const diti_krea2_block *w,
     diti_graph *graph = p->graph;
     diti_attention_desc attention = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_krea2_rms(graph, x, &w->norms[0].weight, config->eps), qkv[3], gate;
+    diti_tensor h = diti_rms_norm(graph, x, &w->norms[0].weight, config->eps, NULL, "text_norm"), qkv[3], gate;
     uint32_t i;
     for (i = 0; i < 3; i++) qkv[i] = diti_layer_run(graph, h, &w->qkv.layers[i], DITI_ACTIVATION_NONE, "text_qkv");
     gate = diti_layer_run(graph, h, &w->gate, DITI_ACTIVATION_NONE, "text_gate");
@@ -401,7 +392,7 @@ static void diti_krea2_text_block(const diti_pass *p, const diti_krea2_block *w,
     attention.name = "text_attention";
     h = diti_krea2_close(graph, diti_attention(graph, qkv[0], qkv[1], qkv[2], &attention), gate);
     diti_krea2_residual(graph, x, h, &w->out.weight, "text_attention_out");
-    h = diti_krea2_rms(graph, x, &w->norms[1].weight, config->eps);
+    h = diti_rms_norm(graph, x, &w->norms[1].weight, config->eps, NULL, "text_norm");
     linear.activation = DITI_ACTIVATION_SILU;
     linear.multiply = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "text_ff_in");
     linear.name = "text_ff_gate";
@@ -441,7 +432,7 @@ static diti_tensor diti_krea2_text(const diti_pass *p) {
     for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
         diti_krea2_text_block(p, &model->blocks[config->blocks + config->layerwise + i], x, p->step->text_batch,
                               order->items, p->step->text_tokens);
-    x = diti_krea2_rms(graph, x, &model->text_norm, config->eps);
+    x = diti_rms_norm(graph, x, &model->text_norm, config->eps, NULL, "text_norm");
     x = diti_layer_run(graph, x, &model->text_in, DITI_ACTIVATION_GELU_TANH, "context_in");
     return diti_layer_f32(graph, x, &model->text_out, DITI_ACTIVATION_NONE, 0, "context");
 }

@@ -158,7 +158,7 @@ static void diti_latte_load_block(diti_loader *loader, const diti_latte_config *
         part->attention.half_split = config->rotates;
         part->attention.two_axes = config->rotates && i == 0;
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_latte_load_weights(diti_loader *loader, diti_latte *model) {

@@ -302,15 +302,10 @@ static diti_tensor diti_longcat_text(const diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t rows = diti_tensor_rows(graph, p->step->text), columns = model->config.text;
     diti_tensor text = diti_tensor_new(graph, DITI_F32, rows + 1, columns, "text");
-    diti_norm_desc norm = DITI_ZERO;
     diti_copy(graph, diti_tensor_view(graph, p->step->text, 0, rows, 0, columns),
               diti_tensor_view(graph, text, 0, rows, 0, columns), "text");
     diti_fill_zeros(graph, diti_tensor_view(graph, text, rows, 1, 0, columns));
-    norm.rms = true;
-    norm.weight = &model->text_norm;
-    norm.eps = 1e-6f;
-    norm.name = "text_norm";
-    if (model->config.ovis) text = diti_norm(graph, text, &norm);
+    if (model->config.ovis) text = diti_rms_norm(graph, text, &model->text_norm, 1e-6f, NULL, "text_norm");
     text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     return diti_text_order_rows(p, &diti_longcat_state_of(p->step)->order, text);
 }

@@ -137,7 +137,7 @@ static void diti_ltx_load_block(diti_loader *loader, const diti_ltx_config *conf
     diti_load_layer(loader, &table->text_out, width, width, 1, "attn2.to_out.0");
     diti_load_layer(loader, &table->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &table->ff_out, width, 4 * width, 1, "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_table_block_pair(table, width, config->head_dim, config->eps);
     table->attention.rms = table->feed.rms = true;
     table->attention.heads = diti_ltx_self_heads;

@@ -219,7 +219,7 @@ static void diti_ltx2_load_block(diti_loader *loader, const diti_ltx2_config *co
         block->feed[i].rms = true;
         block->feed[i].eps = config->eps;
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_ltx2_load_time(diti_loader *loader, diti_ltx2_time *out, uint32_t rows, uint32_t width,

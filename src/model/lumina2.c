@@ -299,7 +299,7 @@ static void diti_lumina2_load_block(diti_loader *loader, diti_lumina2_block *blo
     diti_load_vector(loader, &block->before[0][0].weight, 1, width, modulated ? "norm1.norm.weight" : "norm1.weight");
     diti_load_vector(loader, &block->before[1][0].weight, 1, width, "ffn_norm1.weight");
     diti_load_vector(loader, &block->behind[0][0].weight, 1, width, "norm2.weight");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_lumina2_pair(block, config, streams);
 }
 
@@ -334,7 +334,7 @@ static void diti_boogu_load_double(diti_loader *loader, diti_boogu_double *block
     diti_loader_scope(loader, DITI_BOOGU_DOUBLE "%u.", (unsigned)index);
     diti_load_layer(loader, &block->own.modulation[0][0], 4 * width, config->time, 1, "img_norm3.linear");
     diti_load_vector(loader, &block->own.before[0][0].weight, 1, width, "img_norm3.norm.weight");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_lumina2_pair(&block->joint, config, DITI_STREAMS_TWO);
     diti_lumina2_pair(&block->own, config, DITI_STREAMS_IMAGE);
 }
@@ -664,12 +664,8 @@ static diti_tensor diti_lumina2_text(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t rows = diti_tensor_rows(graph, p->step->text), i;
     diti_tensor text = diti_tensor_view(graph, p->step->text, 0, rows, 0, config->text), cosines, sines;
-    diti_norm_desc norm = DITI_ZERO;
-    norm.rms = true;
-    norm.weight = &model->text_norm;
-    norm.eps = config->eps;
-    norm.name = "text_norm";
-    text = diti_layer_f32(graph, diti_norm(graph, text, &norm), &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    text = diti_layer_f32(graph, diti_rms_norm(graph, text, &model->text_norm, config->eps, NULL, "text_norm"),
+                          &model->text, DITI_ACTIVATION_NONE, 0, "context");
     text = diti_text_order_rows(p, &state->order, text);
     cosines = diti_rotation_rows_of(p, state->rotations[0].cosines, p->step->text_batch, 0, p->step->text_tokens);
     sines = diti_rotation_rows_of(p, state->rotations[0].sines, p->step->text_batch, 0, p->step->text_tokens);

@@ -646,6 +646,17 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
 /* The sinusoids of all steps' timesteps, F32 [steps, columns], and, where the input has one more row, of timestep 0. */
 DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                              const float *timesteps, dit_error *err);
+/* Those of the step behind each one, and of 0 behind the last. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_write_next_timesteps(diti_plan *plan, diti_tensor input,
+                                                              const diti_step_desc *step, const float *timesteps,
+                                                              dit_error *err);
+/* Distilled guidance: config.json agrees whether the weights have its embedder; what it says is added to x F32 [any,
+   D], by way of an input F32 [1, 256]; and that input's content, where there is one. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_setting_guided(diti_settings *settings, bool guided, dit_error *err);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_embed_guidance(diti_graph *graph, const diti_embedder *embedder,
+                                                         diti_tensor *input, diti_tensor x);
+DIT_INTERNAL DITI_UNUSED dit_result diti_write_guidance(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
+                                                        dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
 /* The position table of a training's base x base grid, stretched over that of the tokens. */
@@ -719,6 +730,9 @@ typedef struct diti_sublayer {
 /* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
 DIT_INTERNAL void diti_make_attention(diti_sublayer *sublayer, diti_streams streams, const diti_fused_linear *qkv,
                                       const diti_layer *out, uint32_t width, uint32_t head_dim);
+/* Attention to a text: q of the stream, and keys and values of the text, with the heads of the attention beside it. */
+DIT_INTERNAL DITI_UNUSED void diti_make_text_attention(diti_sublayer *cross, diti_sublayer *beside, const diti_layer *q,
+                                                       const diti_layer *out, uint32_t width, uint32_t head_dim);
 /* A feed-forward: out(gelu(in(x))). */
 DIT_INTERNAL void diti_make_feed(diti_sublayer *sublayer, diti_streams streams, const diti_layer *in,
                                  const diti_layer *out);
@@ -800,6 +814,12 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_ranks *
 /* x + add, F32; add's rows are repeated, 0: a copy. */
 DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
                                        const char *name);
+/* RMS(x) * weight. reader: diti_norm_desc. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_rms_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                                   float eps, const diti_weight *reader, const char *name);
+/* LN(x) * weight + bias. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_layer_norm(diti_graph *graph, diti_tensor x, const diti_layer *norm,
+                                                     float eps, const char *name);
 /* silu(x), F32: what modulations are linear in. */
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
 /* Layers make shifts, scales and gates of silu(c), of which there is one vector for each of `items` conditions in every
@@ -989,6 +1009,8 @@ DIT_INTERNAL diti_tensor diti_joint_modulation_rows(const diti_pass *p, const di
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped, bool bias);
+/* F32 [rows of x, 2D] of such a layer: a last norm's modulation. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_shift_scale(diti_graph *graph, diti_tensor x, const diti_fused_linear *layer);
 /* Matrices that text and image both have, by names of either (diti_load_fused). */
 DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pair *out,
                                        const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns);

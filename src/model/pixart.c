@@ -190,7 +190,7 @@ static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
         if (i && !loader->error.result && diti_weight_append(loader, &model->tables, &one))
             diti_loader_move_targets(loader, one.name, model->tables.name, i * 6 * model->config.width);
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
@@ -212,7 +212,7 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
         diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
         diti_table_block_load(loader, &model->blocks[i], width, config->head_dim, config->eps, true);
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
     diti_make_output(&model->last, DITI_STREAMS_ONE, &model->proj_out);

@@ -105,7 +105,7 @@ static void diti_qwenimage_load_block(diti_loader *loader, diti_double_block *bl
     diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
     diti_load_pair(loader, &block->ff_in, 4 * width, width, "txt_mlp.net.0.proj", "img_mlp.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, "txt_mlp.net.2", "img_mlp.net.2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_make_attention(&block->attention, DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width,
                         config->head_dim);
     block->attention.norms = &block->norms;
@@ -235,12 +235,7 @@ static diti_tensor diti_qwenimage_text(const diti_pass *p) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
     uint32_t rows = diti_tensor_rows(p->graph, p->step->text);
     diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, rows, 0, model->config.text);
-    diti_norm_desc norm = DITI_ZERO;
-    norm.rms = true;
-    norm.weight = &model->text_norm;
-    norm.eps = 1e-6f;
-    norm.name = "text_norm";
-    text = diti_norm(p->graph, text, &norm);
+    text = diti_rms_norm(p->graph, text, &model->text_norm, 1e-6f, NULL, "text_norm");
     text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     return diti_text_order_rows(p, &diti_qwenimage_state_of(p->step)->order, text);
 }

@@ -216,14 +216,9 @@ static diti_tensor diti_qwenimage21_rows(const diti_pass *p) {
     const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
     uint32_t texts = diti_tensor_rows(p->graph, p->step->text), lead = p->step->lead;
     diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, texts, 0, model->config.text), all;
-    diti_norm_desc norm = DITI_ZERO;
-    norm.rms = true;
-    norm.weight = &model->text_norm;
-    norm.eps = 1e-6f;
-    norm.name = "text_norm";
     all = diti_tensor_new(p->graph, DITI_F32, texts + lead, p->width, "rows in front");
-    text = diti_layer_run(p->graph, diti_norm(p->graph, text, &norm), &model->text_in, DITI_ACTIVATION_GELU_TANH,
-                          "context_in");
+    text = diti_layer_run(p->graph, diti_rms_norm(p->graph, text, &model->text_norm, 1e-6f, NULL, "text_norm"),
+                          &model->text_in, DITI_ACTIVATION_GELU_TANH, "context_in");
     diti_layer_f32(p->graph, text, &model->text_out, DITI_ACTIVATION_NONE,
                    diti_tensor_view(p->graph, all, 0, texts, 0, p->width), "context");
     if (lead)

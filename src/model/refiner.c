@@ -14,7 +14,7 @@ static void diti_refiner_load_block(diti_loader *loader, diti_refiner_block *blo
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
     diti_load_layer(loader, &block->gates, 2 * width, width, 1, "norm_out.linear");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 DIT_INTERNAL void diti_refiner_load(diti_loader *loader, diti_refiner *refiner, uint32_t count, uint32_t width,
@@ -104,15 +104,6 @@ DIT_INTERNAL void diti_refiner_turns(const diti_transformer *transformer, const 
     }
 }
 
-static diti_tensor diti_refiner_norm(const diti_pass *p, diti_tensor x, const diti_layer *norm) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.weight = &norm->weight;
-    desc.bias = &norm->bias;
-    desc.eps = 1e-6f;
-    desc.name = "refiner_norm";
-    return diti_norm(p->graph, x, &desc);
-}
-
 DIT_INTERNAL diti_tensor diti_refiner_run(const diti_pass *p, const diti_refiner *refiner, const diti_text_order *order,
                                           const diti_refiner_state *state) {
     diti_graph *graph = p->graph;
@@ -125,7 +116,7 @@ DIT_INTERNAL diti_tensor diti_refiner_run(const diti_pass *p, const diti_refiner
         diti_attention_desc desc = DITI_ZERO;
         diti_linear_desc fused = DITI_ZERO;
         fused.name = "refiner_qkv";
-        h = diti_linear_fused(graph, diti_refiner_norm(p, x, &w->norm1), &w->qkv, &fused);
+        h = diti_linear_fused(graph, diti_layer_norm(graph, x, &w->norm1, 1e-6f, "refiner_norm"), &w->qkv, &fused);
         desc.batch = prompts;
         desc.heads = width / refiner->head_dim;
         desc.head_dim = refiner->head_dim;
@@ -137,7 +128,8 @@ DIT_INTERNAL diti_tensor diti_refiner_run(const diti_pass *p, const diti_refiner
                            diti_tensor_view(graph, h, 0, rows, width, width),
                            diti_tensor_view(graph, h, 0, rows, 2 * width, width), &desc);
         diti_refiner_add(p, x, h, &w->out, diti_tensor_view(graph, gates, 0, prompts, 2 * i * width, width));
-        h = diti_layer_run(graph, diti_refiner_norm(p, x, &w->norm2), &w->ff_in, DITI_ACTIVATION_SILU, "refiner_in");
+        h = diti_layer_run(graph, diti_layer_norm(graph, x, &w->norm2, 1e-6f, "refiner_norm"), &w->ff_in,
+                           DITI_ACTIVATION_SILU, "refiner_in");
         diti_refiner_add(p, x, h, &w->ff_out, diti_tensor_view(graph, gates, 0, prompts, (2 * i + 1) * width, width));
     }
     return x;

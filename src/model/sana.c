@@ -211,7 +211,7 @@ static void diti_sana_load_block(diti_loader *loader, const diti_sana_config *co
     diti_load_vector(loader, &block->ff_depth, 2 * hidden, 9, "ff.conv_depth.weight");
     diti_load_vector(loader, &block->ff_biases, 1, 2 * hidden, "ff.conv_depth.bias");
     diti_load_bare(loader, &block->ff_out, width, hidden, "ff.conv_point");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_sana_pair(config, block);
 }
 

@@ -103,7 +103,7 @@ static void diti_sd3_read_dual(diti_loader *loader, diti_sd3_config *config) {
         diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
         if (diti_loader_find(loader, "attn2.to_out.0.weight")) config->dual |= (uint64_t)1 << i;
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
@@ -256,7 +256,7 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     if (dual) diti_sd3_load_image_attention(loader, block, config);
     diti_load_pair(loader, &block->ff_in, 4 * width, width, last ? NULL : "ff_context.net.0.proj", "ff.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_sd3_pair_layers(block, config, dual, last);
 }
 
@@ -353,10 +353,7 @@ static uint32_t diti_sd3_chunks(const diti_sd3_config *config, uint32_t index) {
 /* F32 [rows, 2 * chunks * D], of the last norm [rows, 2D]. */
 static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
     const diti_sd3 *model = diti_sd3_of(p->model);
-    diti_linear_desc last = DITI_ZERO;
-    last.out_f32 = true;
-    last.name = "final_modulation";
-    if (index == model->config.blocks) return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
+    if (index == model->config.blocks) return diti_shift_scale(p->graph, active, &model->final_modulation);
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 

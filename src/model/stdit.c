@@ -162,7 +162,7 @@ static void diti_stdit_load_block(diti_loader *loader, const diti_stdit_config *
     if (apart) diti_stdit_load_rest(loader, config, temporal);
     if (config->version == DITI_STDIT_2)
         diti_load_vector(loader, &temporal->table, 3, config->width, "scale_shift_table_temporal");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     for (part = 0; part < DITI_STDIT_PARTS; part++) {
         diti_sublayer *attention = &block->parts[part].attention;
         diti_table_block_pair(&block->parts[part], config->width, config->head_dim, 1e-6f);

@@ -118,6 +118,16 @@ DIT_INTERNAL void diti_sublayers_share_heads(diti_sublayer *a, diti_sublayer *b)
     b->reader_count = a->reader_count;
 }
 
+DIT_INTERNAL void diti_make_text_attention(diti_sublayer *cross, diti_sublayer *beside, const diti_layer *q,
+                                           const diti_layer *out, uint32_t width, uint32_t head_dim) {
+    diti_make_attention(cross, DITI_STREAMS_ONE, NULL, out, width, head_dim);
+    cross->in = q;
+    cross->norm_name = "norm_text";
+    cross->in_name = "text_q";
+    cross->out_name = "text_out";
+    diti_sublayers_share_heads(beside, cross);
+}
+
 /* ---- rows of an item, and what modulates them ---- */
 
 DIT_INTERNAL diti_rows diti_pass_rows(const diti_pass *p, uint32_t stream) {

@@ -6,13 +6,8 @@
 DIT_INTERNAL void diti_table_block_pair(diti_table_block *block, uint32_t width, uint32_t head_dim, float eps) {
     diti_make_attention(&block->attention, DITI_STREAMS_ONE, &block->qkv, &block->out, width, head_dim);
     block->attention.eps = eps;
-    if (block->text_out.weight.part_count) {
-        diti_make_attention(&block->cross, DITI_STREAMS_ONE, NULL, &block->text_out, width, head_dim);
-        block->cross.in = &block->text_q;
-        block->cross.in_name = "text_q";
-        block->cross.out_name = "text_out";
-        diti_sublayers_share_heads(&block->attention, &block->cross);
-    }
+    if (block->text_out.weight.part_count)
+        diti_make_text_attention(&block->cross, &block->attention, &block->text_q, &block->text_out, width, head_dim);
     if (!block->ff_out.weight.part_count) return;
     diti_make_feed(&block->feed, DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.eps = eps;

@@ -297,7 +297,7 @@ static void diti_wan_load_block(diti_loader *loader, const diti_wan_config *conf
     diti_wan_load_image(loader, config, block);
     diti_load_layer(loader, &base->ff_in, config->feed, width, 1, "ffn.net.0.proj");
     diti_load_layer(loader, &base->ff_out, width, config->feed, 1, "ffn.net.2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_table_block_pair(base, width, config->head_dim, config->eps);
     base->attention.heads = diti_wan_heads;
     base->cross.norm = &block->norm_text;
@@ -322,7 +322,7 @@ static void diti_wan_load_weights(diti_loader *loader, diti_wan *model) {
         diti_load_layer(loader, &model->image_in, config->image, config->image, 1, "ff.net.0.proj");
         diti_load_layer(loader, &model->image_out, width, config->image, 1, "ff.net.2");
         diti_load_norm(loader, &model->image_norms[1], width, "norm2");
-        diti_loader_scope(loader, "%s", "");
+        diti_loader_scope_end(loader);
     }
     for (i = 0; i < config->blocks; i++) diti_wan_load_block(loader, config, "blocks", i, &model->blocks[i]);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
@@ -520,19 +520,13 @@ static diti_tensor diti_wan_image(const diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
     uint32_t rows = p->step->text_batch * model->base.traits.text2_tokens;
     diti_tensor x = diti_tensor_view(p->graph, p->step->text2, 0, rows, 0, model->config.image);
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = 1e-5f; /* PyTorch's default, which the configuration does not change */
-    desc.weight = &model->image_norms[0].weight;
-    desc.bias = &model->image_norms[0].bias;
-    desc.name = "image_norm";
+    const float eps = 1e-5f; /* PyTorch's default, which the configuration does not change */
     if (model->config.pictures > 1)
         x = diti_add_rows(p->graph, x, diti_tensor_weight(p->graph, &model->image_places, 0), 0, "image_places");
-    x = diti_norm(p->graph, x, &desc);
+    x = diti_layer_norm(p->graph, x, &model->image_norms[0], eps, "image_norm");
     x = diti_layer_run(p->graph, x, &model->image_in, DITI_ACTIVATION_GELU_ERF, "image_in");
     x = diti_layer_run(p->graph, x, &model->image_out, DITI_ACTIVATION_NONE, "image_out");
-    desc.weight = &model->image_norms[1].weight;
-    desc.bias = &model->image_norms[1].bias;
-    return diti_norm(p->graph, x, &desc);
+    return diti_layer_norm(p->graph, x, &model->image_norms[1], eps, "image_norm");
 }
 
 static void diti_wan_project_text(diti_pass *p, diti_wan_state *state) {

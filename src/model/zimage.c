@@ -227,17 +227,6 @@ typedef struct diti_zimage_state {               /* prepare leaves these for the
 
 #define diti_zimage_state_of(step) ((diti_zimage_state *)(step)->family)
 
-static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
-                                   const diti_weight *reader) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.weight = weight;
-    desc.eps = eps;
-    desc.reader = reader;
-    desc.name = "refiner_norm";
-    return diti_norm(graph, x, &desc);
-}
-
 /* A block of the text's own, docs/models.md 3.12 step 2: no modulation; a prompt's rows attend those that it fills. */
 static void diti_zimage_refine(const diti_pass *p, const diti_gated_block *w, diti_tensor x, diti_tensor cosines,
                                diti_tensor sines) {
@@ -249,7 +238,7 @@ static void diti_zimage_refine(const diti_pass *p, const diti_gated_block *w, di
     diti_attention_desc attention = DITI_ZERO;
     diti_tensor h, up;
     linear.name = "refiner_qkv";
-    h = diti_zimage_rms(graph, x, &w->before[0].weight, config->eps, diti_fused_linear_reader(&w->qkv));
+    h = diti_rms_norm(graph, x, &w->before[0].weight, config->eps, diti_fused_linear_reader(&w->qkv), "refiner_norm");
     h = diti_linear_fused(graph, h, &w->qkv, &linear);
     post.heads = 2 * config->heads;
     post.head_dim = config->head_dim;
@@ -274,7 +263,7 @@ static void diti_zimage_refine(const diti_pass *p, const diti_gated_block *w, di
                        diti_tensor_view(graph, h, 0, rows, 2 * width, width), &attention);
     h = diti_layer_f32(graph, h, &w->out, DITI_ACTIVATION_NONE, 0, "refiner_out");
     diti_norm_behind(graph, x, h, &w->behind[0].weight, config->eps, 0);
-    h = diti_zimage_rms(graph, x, &w->before[1].weight, config->eps, NULL);
+    h = diti_rms_norm(graph, x, &w->before[1].weight, config->eps, NULL, "refiner_norm");
     up = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "refiner_in");
     memset(&linear, 0, sizeof linear);
     linear.activation = DITI_ACTIVATION_SILU;
@@ -294,7 +283,7 @@ static diti_tensor diti_zimage_text(diti_pass *p) {
     uint32_t rows = diti_tensor_rows(graph, p->step->text), i;
     diti_tensor text = diti_tensor_view(graph, p->step->text, 0, rows, 0, config->text), all, cosines, sines;
     all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
-    text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
+    text = diti_rms_norm(graph, text, &model->text_norm, config->eps, NULL, "refiner_norm");
     diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, diti_tensor_view(graph, all, 0, rows, 0, p->width),
                    "context");
     diti_copy(graph, diti_tensor_weight(graph, &model->text_filler, 0),

@@ -100,7 +100,7 @@ static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t 
     diti_load_layer(loader, &block->up, hidden, d, 1, "intermediate.dense");
     diti_load_layer(loader, &block->down, d, hidden, 1, "output.dense");
     diti_load_norm(loader, &block->final_norm, d, "output.LayerNorm");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_bert_load_all(diti_component *component, diti_loader *loader) {

@@ -138,7 +138,7 @@ DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_conf
     diti_load_norm(loader, &block->norm2, d, "layer_norm2");
     diti_load_layer(loader, &block->up, hidden, d, 1, "mlp.fc1");
     diti_load_layer(loader, &block->down, d, hidden, 1, "mlp.fc2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {

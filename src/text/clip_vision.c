@@ -82,7 +82,7 @@ static void diti_clip_vision_load_all(diti_component *component, diti_loader *lo
     if (config->siglip) return;
     diti_loader_scope(loader, "vision_model.encoder.layers.%u.", (unsigned)count);
     diti_loader_use(loader, diti_loader_find(loader, "mlp.fc1.weight")); /* a layer that is known, and not needed */
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* Newer transformers leave the beginning of names out where there is no projection. */

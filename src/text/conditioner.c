@@ -91,7 +91,7 @@ static void diti_conditioner_load_all(diti_component *component, diti_loader *lo
         diti_load_layer(loader, &block->up, config->hidden, config->width, 1, "mlp.0");
         diti_load_layer(loader, &block->down, config->width, config->hidden, 1, "mlp.2");
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_load_layer(loader, &conditioner->out, config->columns, config->width, 1, "out_proj");
     diti_load_vector(loader, &conditioner->norm, 1, config->columns, "norm.weight");
 }

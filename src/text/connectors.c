@@ -244,7 +244,7 @@ static void diti_connector_load(diti_component *component, diti_loader *loader, 
         diti_load_layer(loader, &out->block[i].ff_in, 4 * width, width, 1, "ff.net.0.proj");
         diti_load_layer(loader, &out->block[i].ff_out, width, 4 * width, 1, "ff.net.2");
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_connectors_load_all(diti_component *component, diti_loader *loader) {

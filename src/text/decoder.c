@@ -467,7 +467,7 @@ static void diti_decoder_load_block(diti_loader *loader, diti_decoder *decoder, 
     diti_load_linear(loader, &block->gate, config->hidden, d, "mlp.gate_proj.weight");
     diti_load_linear(loader, &block->up, config->hidden, d, "mlp.up_proj.weight");
     diti_load_linear(loader, &block->down, d, config->hidden, "mlp.down_proj.weight");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* Layers behind the last state that is wanted stay in the file; they are no mistake. */
@@ -494,7 +494,7 @@ static void diti_decoder_leave_block(diti_loader *loader, uint32_t index) {
         const diti_stored_tensor *tensor = diti_loader_find(loader, names[i]);
         if (tensor) diti_loader_use(loader, tensor);
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* Gemma multiplies embeddings by the root of their width, rounded as the weights are. */

@@ -158,7 +158,7 @@ static void diti_t5_load_block(diti_loader *loader, diti_t5 *t5, uint32_t index)
     diti_load_linear(loader, &block->up, hidden, d, "layer.1.DenseReluDense.wi_1.weight");
     diti_load_linear(loader, &block->down, d, hidden, "layer.1.DenseReluDense.wo.weight");
     diti_t5_load_table(loader, t5, block);
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {

@@ -188,7 +188,7 @@ DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loade
         if (vision && loader->error.result == DIT_OK) diti_vision_load_all(component, loader, vision, columns);
     }
     loader->rename = rename;
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     return vision;
 }
 

@@ -98,7 +98,7 @@ static void diti_cogvideox_vae_load_half(diti_vae *vae, diti_loader *loader, dit
     if (!decoder) diti_cogvideox_vae_load_mid(vae, loader, half, channels, false);
     diti_cogvideox_vae_load_norm(vae, loader, &half->norm_out, channels, decoder, "norm_out");
     diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_cogvideox_vae_load(diti_vae *vae, diti_loader *loader) {

@@ -130,7 +130,7 @@ static void diti_dc_load_level(diti_loader *loader, diti_dc_level *level, bool d
         else
             level->count++;
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* Channels of a level, which its first block tells. */

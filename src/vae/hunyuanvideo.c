@@ -51,7 +51,7 @@ static void diti_hunyuanvideo_vae_load_half(diti_vae *vae, diti_loader *loader, 
     if (!decoder) diti_hunyuanvideo_vae_load_mid(loader, half, channels);
     diti_load_norm(loader, &half->norm_out, channels, "conv_norm_out");
     diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_hunyuanvideo_vae_load(diti_vae *vae, diti_loader *loader) {

@@ -103,7 +103,7 @@ static void diti_kl_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t c
         diti_load_layer(loader, &half->attention.out, channels, channels, 1, "attentions.0.to_out.0");
     }
     diti_kl_load_resnet(loader, &half->mid[1], channels, "resnets.1");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* Returns the channels that the level gives. */
@@ -141,7 +141,7 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, diti_vae *vae, diti_kl_
         diti_loader_scope(loader, "%s%u.", blocks, (unsigned)i);
         channels = diti_kl_load_level(loader, &half->levels[i], channels, sampler);
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     return channels;
 }
 

@@ -255,7 +255,7 @@ static void diti_ltx_vae_load_half(diti_vae *vae, diti_loader *loader, diti_ltx_
         diti_load_vector(loader, &vae->ltx->table, 2, channels, "scale_shift_table");
         diti_ltx_vae_load_time(loader, &vae->ltx->time, 2 * channels, "time_embedder");
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_ltx_vae_load(diti_vae *vae, diti_loader *loader) {

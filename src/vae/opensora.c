@@ -50,7 +50,7 @@ static void diti_opensora_load_half(diti_vae *vae, diti_loader *loader, diti_kl_
     if (!decoder) channels = diti_video_load_resnets(loader, &half->levels[count], channels, "conv3", "res_blocks.");
     diti_load_norm(loader, &half->norm_out, channels, "norm1");
     diti_video_load_conv(loader, &half->conv_out, channels, decoder ? "conv_out" : "conv2");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 /* The pictures' autoencoder stands in the same file under a name of its own. */

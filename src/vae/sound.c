@@ -106,7 +106,7 @@ static uint32_t diti_spectrogram_load_resnet(diti_loader *loader, diti_kl_resnet
     diti_load_layer(loader, &out->conv2, out->channels, 9 * out->channels, 3, "conv2.conv");
     if (channels != out->channels)
         diti_load_layer(loader, &out->shortcut, out->channels, channels, 1, "nin_shortcut.conv");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     return out->channels;
 }
 
@@ -284,7 +284,7 @@ static void diti_vocoder_read_net(struct diti_vocoder *own, diti_loader *loader,
         diti_format(name, sizeof name, "upsamplers.%u.weight", (unsigned)i);
         net->factors[i] = diti_vocoder_factor(diti_loader_dimension(loader, name, 2));
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     diti_format(key, sizeof key, "%supsample_factors", before);
     if (diti_setting_numbers(settings, key) && diti_vocoder_list(settings, key, diti_setting(settings, key),
                                                                  net->factors, DITI_SOUND_LEVELS) != net->level_count)
@@ -448,7 +448,7 @@ static void diti_vocoder_load_net(struct diti_vocoder *own, diti_loader *loader,
     if (net->snakes) diti_vocoder_load_snake(loader, &net->act_out, channels, "act_out.");
     diti_load_conv(loader, &net->conv_out, net->outputs, channels, 7, 1,
                    diti_loader_find(loader, "conv_out.bias") != NULL, "conv_out");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_vocoder_load_extension(struct diti_vocoder *own, diti_loader *loader) {

@@ -150,7 +150,7 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
         if (decoder && half->count && !block) diti_tiny_settle(layer - 1, layer);
         half->count++;
     }
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
     return channels;
 }
 

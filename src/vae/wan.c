@@ -237,7 +237,7 @@ static void diti_wan_vae_load_half(diti_vae *vae, diti_loader *loader, diti_wan_
     if (!decoder) diti_wan_vae_load_mid(loader, half, channels);
     diti_wan_vae_load_norm(loader, &half->norm_out, channels, "norm_out");
     diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
-    diti_loader_scope(loader, "%s", "");
+    diti_loader_scope_end(loader);
 }
 
 static void diti_wan_vae_load(diti_vae *vae, diti_loader *loader) {

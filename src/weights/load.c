@@ -29,6 +29,8 @@ DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...
     va_end(args);
 }
 
+DIT_INTERNAL void diti_loader_scope_end(diti_loader *loader) { loader->scope[0] = 0; }
+
 /* The name that the file has for it; false when that is longer than any name in a file that is read. */
 static bool diti_loader_name(const diti_loader *loader, const char *name, char *out, size_t size) {
     char asked[256], renamed[256];

@@ -316,6 +316,7 @@ DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, co
                                     const diti_checkpoint *checkpoint, const char *prefix, const char *what,
                                     const dit_progress *progress);
 DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3); /* "" ends it */
+DIT_INTERNAL void diti_loader_scope_end(diti_loader *loader);
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
 /* How many names before0after, before1after, ... exist. */
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
