@@ -346,24 +346,18 @@ static void diti_anima_place(const diti_transformer *transformer, const diti_ste
    multiplied by 1000. */
 static dit_result diti_anima_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                           const diti_step_desc *step, const float *timesteps, dit_error *err) {
-    const diti_anima *model = diti_anima_of(transformer);
     const diti_anima_state *state = (const diti_anima_state *)step->family;
-    const diti_env *env = &model->base.component.env;
-    uint32_t tokens = step->text_tokens, count = step->text_batch * tokens, i;
-    uint32_t *rows = (uint32_t *)diti_alloc_array(env, count, sizeof *rows);
-    float *times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
-    dit_result result = rows && times ? DIT_OK : diti_fail_memory(err, "the text's rows");
-    for (i = 0; i < count && rows; i++) {
-        uint32_t length = step->text_lengths ? step->text_lengths[i / tokens] : tokens;
-        rows[i] = i % tokens < length ? i : count;
-    }
-    for (i = 0; i < step->steps && times; i++) times[i] = timesteps[i] / 1000;
-    if (result >= 0) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
-    if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
-    if (result >= 0)
-        result = diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
-                                   diti_anima_place, err);
-    diti_free(env, rows);
+    const diti_env *env = &transformer->component.env;
+    uint32_t i;
+    float *times;
+    dit_result result;
+    DITI_TRY(diti_write_text_rows(plan, state->text_rows, step, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines, 1,
+                               diti_anima_place, err));
+    times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < step->steps; i++) times[i] = timesteps[i] / 1000;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
     diti_free(env, times);
     return result;
 }
@@ -405,7 +399,7 @@ static diti_tensor diti_anima_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_anima_modulation);
     p->modulation.chunks = 9;
     diti_rotation_apply(p, &state->rotation);
-    diti_table_attend(p, x, &w->attention);
+    diti_block_attend(p, x, &w->attention);
     diti_anima_attend_text(p, x, w);
     diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->feed);
     return x;

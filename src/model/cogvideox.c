@@ -411,15 +411,10 @@ static diti_tensor diti_cogvideox_embed(diti_pass *p) {
 static diti_tensor diti_cogvideox_run_block(diti_pass *p, diti_tensor x) {
     const diti_cogvideox_block *w = &diti_cogvideox_of(p->model)->blocks[p->index];
     const diti_cogvideox_state *state = diti_cogvideox_state_of(p->step);
-    diti_tensor h;
     p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_cogvideox_modulation);
     p->modulation.chunks = 6;
     diti_rotation_apply(p, &state->rotation);
-    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    diti_block_run(p, x, &w->attention, &w->feed);
     return x;
 }
 

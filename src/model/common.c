@@ -213,6 +213,22 @@ DIT_INTERNAL dit_result diti_write_guidance(diti_plan *plan, diti_tensor input, 
     return input ? diti_write_sinusoids(plan, input, &guidance, 1, 0, err) : DIT_OK;
 }
 
+DIT_INTERNAL dit_result diti_write_text_rows(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
+                                             dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t tokens = step->text_tokens, count = step->text_batch * tokens, i;
+    uint32_t *rows = (uint32_t *)diti_alloc_array(env, count, sizeof *rows);
+    dit_result result;
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    for (i = 0; i < count; i++) {
+        uint32_t length = step->text_lengths ? step->text_lengths[i / tokens] : tokens;
+        rows[i] = i % tokens < length ? i : count;
+    }
+    result = diti_plan_write(plan, input, rows, count * sizeof *rows, err);
+    diti_free(env, rows);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_write_times(diti_plan *plan, diti_tensor input, double divide, dit_error *err) {
     const diti_env *env = &plan->device->env;
     uint32_t frames = plan->tensors[input].rows, dim = plan->tensors[input].columns;

@@ -284,13 +284,8 @@ static diti_tensor diti_dit_embed(diti_pass *p) {
 /* DiTBlock.forward, docs/models.md 3.1 step 3; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
     const diti_dit_block *w = &diti_dit_of(p->model)->blocks[p->index];
-    diti_tensor h;
     p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_state_of(p->step)->adaln, p->index));
-    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    diti_block_run(p, x, &w->attention, &w->feed);
     return x;
 }
 

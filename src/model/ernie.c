@@ -329,16 +329,13 @@ static void diti_ernie_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
 static diti_tensor diti_ernie_run_block(diti_pass *p, diti_tensor x) {
     const diti_gated_block *w = &diti_ernie_of(p->model)->blocks[p->index];
     const diti_ernie_state *state = diti_ernie_state_of(p->step);
-    diti_tensor h;
     p->modulation.rows = state->step;
     p->modulation.chunks = 6;
     p->cosines = state->here[0];
     p->sines = state->here[1];
     p->table_items = state->table_items;
     p->keys = diti_text_order_keys(p, &state->order);
-    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    diti_block_attend(p, x, &w->attention);
     diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->feed);
     return x;
 }

@@ -118,6 +118,10 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
     return both;
 }
 
+DIT_INTERNAL uint32_t diti_image_rows(const diti_step_desc *step) {
+    return step->lead + step->height / 2 * (step->width / 2);
+}
+
 DIT_INTERNAL void diti_rotation_prepare(diti_graph *graph, diti_rotation *out, uint32_t rows, uint32_t half) {
     out->cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
     out->sines = diti_tensor_input(graph, DITI_F32, rows, half, "sines");

@@ -447,25 +447,8 @@ static diti_tensor diti_flux2_embed(diti_pass *p) {
     return diti_patch_embed(p, diti_flux2_state_of(p->step)->text, &diti_flux2_of(p->model)->patch, 0);
 }
 
-/* DoubleStreamBlock.forward, docs/models.md 3.13 step 3. */
-static void diti_flux2_run_double(const diti_pass *p, const diti_flux2_double *w, diti_tensor x) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
-}
-
-/* SingleStreamBlock.forward, docs/models.md 3.13 step 4: x + gate * out(attention(h), silu(gate(h)) * in(h)). */
-static void diti_flux2_run_single(const diti_pass *p, const diti_flux2_single *w, diti_tensor x) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
-    both = diti_sublayer_beside(p, &w->attention, parts);
-    diti_sublayer_attend(p, h, &w->attention, parts[0]);
-    diti_sublayer_in(p, h, &w->feed, parts[1]);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
-}
-
-/* x F32 [items * (text + image), D] is changed in place. */
+/* DoubleStreamBlock.forward and SingleStreamBlock.forward, docs/models.md 3.13 steps 3 and 4; x F32 [items * (text +
+   image), D] is changed in place. */
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_state *state = diti_flux2_state_of(p->step);
@@ -473,10 +456,13 @@ static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = state->step[single];
     p->modulation.chunks = single ? 3 : 6;
     diti_rotation_apply(p, &state->rotation);
-    if (single)
-        diti_flux2_run_single(p, &model->singles[p->index - model->config.doubles], x);
-    else
-        diti_flux2_run_double(p, &model->doubles[p->index], x);
+    if (single) {
+        const diti_flux2_single *w = &model->singles[p->index - model->config.doubles];
+        diti_parallel_block_run(p, x, &w->attention, &w->feed);
+    } else {
+        const diti_flux2_double *w = &model->doubles[p->index];
+        diti_block_run(p, x, &w->attention, &w->feed);
+    }
     return x;
 }
 

@@ -457,32 +457,18 @@ DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_s
     return result;
 }
 
-/* DoubleStreamBlock.forward, docs/models.md 3.4 step 4. */
-static void diti_double_block_run(const diti_pass *p, const diti_double_block *w, diti_tensor x) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
-    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
-}
-
-/* SingleStreamBlock.forward, docs/models.md 3.4 step 5: x + gate * out(attention(h), gelu(ff_in(h))). */
-static void diti_single_block_run(const diti_pass *p, const diti_single_block *w, diti_tensor x) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
-    both = diti_sublayer_beside(p, &w->attention, parts);
-    diti_sublayer_attend(p, h, &w->attention, parts[0]);
-    diti_sublayer_in(p, h, &w->feed, parts[1]);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
-}
-
+/* DoubleStreamBlock.forward and SingleStreamBlock.forward, docs/models.md 3.4 steps 4 and 5. */
 DIT_INTERNAL void diti_stream_block_run(diti_pass *p, diti_tensor x) {
     const diti_stream_blocks *blocks = p->model->stream_blocks;
-    bool single = p->index >= blocks->double_count;
-    p->modulation.chunks = single ? 3 : 6;
-    if (single)
-        diti_single_block_run(p, &blocks->singles[p->index - blocks->double_count], x);
-    else
-        diti_double_block_run(p, &blocks->doubles[p->index], x);
+    if (p->index < blocks->double_count) {
+        const diti_double_block *w = &blocks->doubles[p->index];
+        p->modulation.chunks = 6;
+        diti_block_run(p, x, &w->attention, &w->feed);
+    } else {
+        const diti_single_block *w = &blocks->singles[p->index - blocks->double_count];
+        p->modulation.chunks = 3;
+        diti_parallel_block_run(p, x, &w->attention, &w->feed);
+    }
 }
 
 DIT_INTERNAL diti_tensor diti_stream_final(diti_pass *p, diti_tensor x) {

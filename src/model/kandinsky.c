@@ -585,7 +585,7 @@ static diti_tensor diti_kandinsky_run_block(diti_pass *p, diti_tensor x) {
     const diti_kandinsky_state *state = diti_kandinsky_state_of(p->step);
     p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &state->adaln, p->index));
     diti_rotation_apply(p, &state->rotation);
-    diti_table_attend(p, x, &w->self);
+    diti_block_attend(p, x, &w->self);
     diti_kandinsky_attend_text(p, x, w);
     diti_sublayer_feed(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, DITI_GATE_MSA2, &w->feed);
     return x;

@@ -318,7 +318,7 @@ static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
     p->cosines = state->cosines[0];
     p->sines = state->sines[0];
     diti_table_modulate(p, &w->spatial.table, state->row, 0);
-    diti_table_attend(p, x, &w->spatial.attention);
+    diti_block_attend(p, x, &w->spatial.attention);
     diti_table_finish(p, x, &w->spatial, state->text[p->index]);
     if (p->step->still) return x;
     if (p->index == 0 && state->times) {
@@ -332,7 +332,7 @@ static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
     p->cosines = state->cosines[1];
     p->sines = state->sines[1];
     diti_table_modulate(p, &w->temporal.table, state->row, 0);
-    diti_table_attend(p, x, &w->temporal.attention);
+    diti_block_attend(p, x, &w->temporal.attention);
     diti_table_finish(p, x, &w->temporal, 0);
     return x;
 }

@@ -330,11 +330,6 @@ static void diti_longcat_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
-/* Rows of an item behind its text. */
-static uint32_t diti_longcat_image(const diti_step_desc *step) {
-    return step->lead + step->height / 2 * (step->width / 2);
-}
-
 /* LongCat-Image's image begins behind all places of a prompt, however many a given text has, and with it the picture
    that it is made after; behind a text that has tokens of that picture, where the text ends. */
 static void diti_longcat_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
@@ -342,7 +337,7 @@ static void diti_longcat_place(const diti_transformer *transformer, const diti_s
     const diti_longcat_config *config = &diti_longcat_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = step->text_tokens, row, columns = step->width / 2;
     uint32_t unit = transformer->traits.text_unit, pad = texts - diti_text_order_length(step, prompt, unit);
-    uint32_t rows = texts + diti_longcat_image(step), behind = config->ovis ? 0 : diti_longcat_chats[0].tokens;
+    uint32_t rows = texts + diti_image_rows(step), behind = config->ovis ? 0 : diti_longcat_chats[0].tokens;
     if (step->reference_count) behind = texts;
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_LONGCAT_AXES] = {0, 0, 0};
@@ -368,7 +363,7 @@ static dit_result diti_longcat_write_inputs(const diti_transformer *transformer,
     const diti_longcat *model = diti_longcat_of(transformer);
     const diti_longcat_state *state = (const diti_longcat_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, transformer->traits.text_unit,
-                                   diti_longcat_image(step), err));
+                                   diti_image_rows(step), err));
     DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines,
                                step->text_batch, diti_longcat_place, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);

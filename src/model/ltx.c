@@ -359,7 +359,7 @@ static diti_tensor diti_ltx_run_block(diti_pass *p, diti_tensor x) {
     const diti_table_block *w = &diti_ltx_of(p->model)->blocks[p->index].table;
     const diti_ltx_state *state = diti_ltx_state_of(p->step);
     diti_table_modulate(p, &w->table, state->rows, 0);
-    diti_table_attend(p, x, &w->attention);
+    diti_block_attend(p, x, &w->attention);
     diti_table_finish(p, x, w, state->text[p->index]);
     return x;
 }

@@ -734,18 +734,13 @@ static void diti_lumina2_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
-/* Rows of an item behind its text. */
-static uint32_t diti_lumina2_image(const diti_step_desc *step) {
-    return step->lead + step->height / 2 * (step->width / 2);
-}
-
 /* A text's tokens stand behind each other from 0 on, Boogu-Image's on a diagonal, and the picture at the next place;
    pictures that are referred to take as many places in between as their longer sides have tokens. */
 static void diti_lumina2_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                                float *cosines, float *sines) {
     const diti_lumina2_config *config = &diti_lumina2_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = step->text_tokens, columns = step->width / 2, row;
-    uint32_t rows = texts + diti_lumina2_image(step), i;
+    uint32_t rows = texts + diti_image_rows(step), i;
     uint32_t length = diti_text_order_length(step, prompt, 1);
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_LUMINA2_AXES] = {0, 0, 0};
@@ -778,7 +773,7 @@ static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer,
     uint32_t i;
     float *times;
     dit_result result;
-    DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, diti_lumina2_image(step), err));
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, diti_image_rows(step), err));
     DITI_TRY(diti_write_places(transformer, plan, step, state->rotations[0].cosines, state->rotations[0].sines,
                                step->text_batch, diti_lumina2_place, err));
     times = (float *)diti_alloc_array(env, step->steps, sizeof *times);

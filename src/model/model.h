@@ -657,6 +657,10 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_embed_guidance(diti_graph *graph, cons
                                                          diti_tensor *input, diti_tensor x);
 DIT_INTERNAL DITI_UNUSED dit_result diti_write_guidance(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                                         dit_error *err);
+/* Rows of the texts that each prompt has in its text_tokens places, and a row that is not there, which gives zeros:
+   U32 [1, prompts * text_tokens]. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_write_text_rows(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
+                                                         dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
 /* The position table of a training's base x base grid, stretched over that of the tokens. */
@@ -777,6 +781,15 @@ DIT_INTERNAL void diti_sublayer_add_normed(const diti_pass *p, diti_tensor x, co
    would be very large. feed: of DITI_STREAMS_ONE. */
 DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
                                      diti_modulator gate, const diti_sublayer *feed);
+/* x += gate * attention(LN(x) * (1 + scale) + shift). */
+DIT_INTERNAL void diti_block_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention);
+/* A block with adaLN-Zero: that, then x += gate * FF(LN(x) * (1 + scale) + shift). */
+DIT_INTERNAL DITI_UNUSED void diti_block_run(const diti_pass *p, diti_tensor x, const diti_sublayer *attention,
+                                             const diti_sublayer *feed);
+/* Both at once (diti_sublayer.beside): x += gate * out(attention(h), activation(in(h))), h = LN(x) * (1 + scale) +
+   shift. */
+DIT_INTERNAL DITI_UNUSED void diti_parallel_block_run(const diti_pass *p, diti_tensor x, const diti_sublayer *attention,
+                                                      const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
 
@@ -920,6 +933,8 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_rotation_rows_of(const diti_pass *p, d
                                                            uint32_t first, uint32_t count);
 /* Queries and keys of the block at hand rotate by it. */
 DIT_INTERNAL DITI_UNUSED void diti_rotation_apply(diti_pass *p, const diti_rotation *rotation);
+/* Rows of an item behind its text, where patches have a side of 2: those in front of its tokens, and these. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_image_rows(const diti_step_desc *step);
 /* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_step_desc *step, uint32_t image);
 /* How many of an item's text rows at hand are diti_step_desc.behind_text's. */
@@ -968,8 +983,6 @@ DIT_INTERNAL diti_tensor diti_table_text(const diti_pass *p, const diti_layer *i
 /* The pass's modulation becomes table F32 [chunks, D] + columns [first * D, (first + chunks) * D) of rows, F32 [groups,
    chunks * D]. */
 DIT_INTERNAL void diti_table_modulate(diti_pass *p, const diti_weight *table, diti_tensor rows, uint32_t first);
-/* x += gate * attention(LN(x) * (1 + scale) + shift). */
-DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention);
 /* x += cross(x), which has neither norm nor gate, where the block has it; x += gate * FF(LN(x) * (1 + scale) + shift).
  */
 DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text);

@@ -395,7 +395,7 @@ static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
     const diti_pixart_state *state = diti_pixart_state_of(p->step);
     diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width);
     p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
-    diti_table_attend(p, x, &w->attention);
+    diti_block_attend(p, x, &w->attention);
     diti_table_finish(p, x, w, state->text[p->index]);
     return x;
 }

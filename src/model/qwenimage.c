@@ -274,11 +274,6 @@ static void diti_qwenimage_prepare(diti_pass *p) {
 
 /* ---- inputs ---- */
 
-/* Rows of an item behind its text. */
-static uint32_t diti_qwenimage_image(const diti_step_desc *step) {
-    return step->lead + step->height / 2 * (step->width / 2);
-}
-
 /* A place in a grid of so many lines or columns, counted from its middle. */
 static int32_t diti_qwenimage_centered(uint32_t at, uint32_t count) {
     return (int32_t)at - (int32_t)(count - count / 2);
@@ -299,7 +294,7 @@ static void diti_qwenimage_place(const diti_transformer *transformer, const diti
                                  float *cosines, float *sines) {
     const diti_qwenimage_config *config = &diti_qwenimage_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = step->text_tokens, row, i;
-    uint32_t lines = step->height / 2, columns = step->width / 2, rows = texts + diti_qwenimage_image(step);
+    uint32_t lines = step->height / 2, columns = step->width / 2, rows = texts + diti_image_rows(step);
     uint32_t pad = texts - diti_text_order_length(step, prompt, 1), behind = diti_qwenimage_behind(step);
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
@@ -325,8 +320,8 @@ static dit_result diti_qwenimage_write_inputs(const diti_transformer *transforme
                                               const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_qwenimage *model = diti_qwenimage_of(transformer);
     const diti_qwenimage_state *state = (const diti_qwenimage_state *)step->family;
-    DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, diti_qwenimage_image(step),
-                                   err));
+    DITI_TRY(
+        diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, diti_image_rows(step), err));
     DITI_TRY(diti_write_places(transformer, plan, step, state->rotation.cosines, state->rotation.sines,
                                step->text_batch, diti_qwenimage_place, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);

@@ -442,9 +442,7 @@ static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
         diti_joint_modulation_rows(p, &diti_sd3_state_of(p->step)->modulation, p->index, diti_sd3_modulation);
     p->modulation.chunks = diti_sd3_chunks(&model->config, p->index);
     if (dual) image = diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, &w->image);
-    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    diti_block_attend(p, x, &w->attention);
     if (dual) {
         image = diti_sublayer_attend(p, image, &w->image, 0);
         diti_sublayer_add(p, x, DITI_GATE_MSA2, &w->image, image);

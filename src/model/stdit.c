@@ -444,7 +444,7 @@ static diti_tensor diti_stdit_run_block(diti_pass *p, diti_tensor x) {
     diti_tensor modulation;
     diti_table_modulate(p, &spatial->table, state->rows, 0);
     modulation = p->modulation.rows;
-    diti_table_attend(p, x, &spatial->attention);
+    diti_block_attend(p, x, &spatial->attention);
     if (model->config.version == DITI_STDIT_1) {
         diti_stdit_attend_plainly(p, x, block);
         p->modulation.rows = modulation;
@@ -457,7 +457,7 @@ static diti_tensor diti_stdit_run_block(diti_pass *p, diti_tensor x) {
                         model->config.version == DITI_STDIT_2 ? (uint32_t)DITI_STDIT_TIME : 0);
     p->cosines = state->cosines;
     p->sines = state->sines;
-    diti_table_attend(p, x, &temporal->attention);
+    diti_block_attend(p, x, &temporal->attention);
     if (model->config.version == DITI_STDIT_2) {
         p->modulation.rows = modulation;
         diti_table_finish(p, x, spatial, state->text[p->index][DITI_STDIT_SPATIAL]);

@@ -859,3 +859,28 @@ DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublay
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
+
+/* ---- whole blocks ---- */
+
+DIT_INTERNAL void diti_block_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, attention);
+    h = diti_sublayer_attend(p, h, attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
+}
+
+DIT_INTERNAL void diti_block_run(const diti_pass *p, diti_tensor x, const diti_sublayer *attention,
+                                 const diti_sublayer *feed) {
+    diti_tensor h;
+    diti_block_attend(p, x, attention);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, feed, diti_sublayer_in(p, h, feed, 0));
+}
+
+DIT_INTERNAL void diti_parallel_block_run(const diti_pass *p, diti_tensor x, const diti_sublayer *attention,
+                                          const diti_sublayer *feed) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, attention, parts);
+    diti_sublayer_attend(p, h, attention, parts[0]);
+    diti_sublayer_in(p, h, feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, attention, both);
+}

@@ -57,12 +57,6 @@ DIT_INTERNAL void diti_table_modulate(diti_pass *p, const diti_weight *table, di
                                        own, 0, "block_modulation");
 }
 
-DIT_INTERNAL void diti_table_attend(const diti_pass *p, diti_tensor x, const diti_sublayer *attention) {
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, attention);
-    h = diti_sublayer_attend(p, h, attention, 0);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, attention, h);
-}
-
 DIT_INTERNAL void diti_table_finish(const diti_pass *p, diti_tensor x, const diti_table_block *w, diti_tensor text) {
     if (w->cross.columns) {
         diti_tensor h = diti_sublayer_in(p, x, &w->cross, 0);

@@ -625,29 +625,12 @@ static dit_result diti_wan_write_turn(const diti_wan *model, diti_plan *plan, co
     return result;
 }
 
-/* Rows of tokens that a prompt has; behind them a number that no row has, which gives zeros. */
-static dit_result diti_wan_write_text_rows(const diti_wan *model, diti_plan *plan, const diti_step_desc *step,
-                                           diti_tensor text_rows, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    uint32_t tokens = step->text_tokens, count = step->text_batch * tokens, i;
-    uint32_t *rows = (uint32_t *)diti_alloc_array(env, count, sizeof *rows);
-    dit_result result;
-    if (!rows) return diti_fail_memory(err, "the text's rows");
-    for (i = 0; i < count; i++) {
-        uint32_t length = step->text_lengths ? step->text_lengths[i / tokens] : tokens;
-        rows[i] = i % tokens < length ? i : count;
-    }
-    result = diti_plan_write(plan, text_rows, rows, count * sizeof *rows, err);
-    diti_free(env, rows);
-    return result;
-}
-
 static dit_result diti_wan_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                         const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_wan *model = diti_wan_of(transformer);
     const diti_wan_state *state = (const diti_wan_state *)step->family;
     DITI_TRY(diti_wan_write_turn(model, plan, step, state, err));
-    DITI_TRY(diti_wan_write_text_rows(model, plan, step, state->text_rows, err));
+    DITI_TRY(diti_write_text_rows(plan, state->text_rows, step, err));
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
@@ -719,7 +702,7 @@ static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_w
 static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
     const diti_wan_block *w = &diti_wan_of(p->model)->blocks[p->index];
     diti_table_modulate(p, &w->base.table, diti_wan_state_of(p->step)->rows, 0);
-    diti_table_attend(p, x, &w->base.attention);
+    diti_block_attend(p, x, &w->base.attention);
     diti_wan_attend_text(p, x, w);
     diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->base.feed);
     return x;

@@ -357,9 +357,9 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
     const diti_zimage_state *state = (const diti_zimage_state *)step->family;
     const diti_env *env = &model->base.component.env;
     float *times;
-    uint32_t image = step->lead + step->height / 2 * (step->width / 2), i;
+    uint32_t i;
     dit_result result;
-    DITI_TRY(diti_text_order_write(plan, step, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, env, DITI_ZIMAGE_UNIT, diti_image_rows(step), err));
     DITI_TRY(diti_write_places(transformer, plan, step, state->rotations[0].cosines, state->rotations[0].sines,
                                step->text_batch, diti_zimage_place, err));
     times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
