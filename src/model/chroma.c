@@ -146,10 +146,7 @@ static void diti_chroma_set_traits(diti_chroma *model) {
     const diti_chroma_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "1";
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 2;
+    diti_traits_sizes(traits, traits->layers, config->width, config->heads, config->channels, 2);
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;

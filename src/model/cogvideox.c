@@ -214,12 +214,8 @@ static void diti_cogvideox_load(diti_component *component, diti_loader *loader) 
                                                : "5b";
     traits->latents.channels = config->out_channels;
     traits->latents.scale = config->rotates ? 0.7f : 1.15258426f;
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = traits->out_channels = config->out_channels;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->out_channels, config->patch);
     traits->condition_channels = config->channels - config->out_channels;
-    traits->patch = config->patch;
     traits->patch_frames = config->patch_frames;
     traits->default_size = config->height;
     traits->default_columns = config->width_latents;

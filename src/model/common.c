@@ -1,5 +1,24 @@
 /* Steps that families share: sinusoids, positions and their rotations, embedders of timesteps, and single layers. */
 #include "model/model.h"
+#include "text/text.h"
+
+DIT_INTERNAL void diti_traits_sizes(diti_model_traits *traits, uint32_t layers, uint32_t width, uint32_t heads,
+                                    uint32_t channels, uint32_t patch) {
+    traits->layers = layers;
+    traits->width = width;
+    traits->heads = heads;
+    traits->latent_channels = traits->out_channels = channels;
+    traits->patch = patch;
+}
+
+DIT_INTERNAL void diti_traits_chat(diti_model_traits *traits, diti_encoder_kind encoder, const struct diti_chat *chat,
+                                   uint32_t columns, uint32_t unit) {
+    traits->encoders[0] = encoder;
+    traits->chat = chat;
+    traits->text_tokens = chat->tokens;
+    traits->text_columns = columns;
+    traits->text_unit = unit;
+}
 
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name) {
@@ -20,6 +39,25 @@ DIT_INTERNAL dit_result diti_refuse_others(diti_loader *loader, const char *cons
                              diti_checkpoint_name(loader->checkpoint), tensor->name, others[i][1], instead);
     }
     return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_settings_check_known(diti_settings *settings, const char *title,
+                                                  const char *const known[2][2], dit_error *err) {
+    const char *first = diti_setting_text(settings, known[0][0], known[0][1]);
+    const char *second = diti_setting_text(settings, known[1][0], known[1][1]);
+    DITI_TRY(settings->result);
+    if (diti_equal(first, known[0][1]) && diti_equal(second, known[1][1])) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "config.json: a transformer of %s with %s %.40s and %s %.40s is not known", title, known[0][0],
+                     first, known[1][0], second);
+}
+
+DIT_INTERNAL dit_result diti_check_patches(const diti_loader *loader, const char *title, uint32_t patch,
+                                           uint32_t channels, dit_error *err) {
+    if (patch <= 16 && channels <= 1024) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a transformer of %s with patches of %u and %u channels is out of range",
+                     diti_checkpoint_name(loader->checkpoint), title, (unsigned)patch, (unsigned)channels);
 }
 
 /* Row 1 is a place to the right of the origin: its columns 0 and width / 4 are sine and cosine of 1 / interpolation, in

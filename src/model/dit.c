@@ -91,11 +91,7 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
                          : classes < 2   ? "a table of classes"
                                          : "patch embedding");
     }
-    if (config->patch > 16 || config->channels > 1024) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a DiT with patches of %u and %u channels is out of range",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
-    }
+    DITI_TRY(diti_check_patches(loader, "DiT", config->patch, config->channels, err));
     config->classes = classes - 1;
     config->out_channels = diti_loader_dimension(loader, "proj_out_2.weight", 0) / (config->patch * config->patch);
     config->head_dim = config->width % 72 == 0 ? 72 : 64; /* XL has 16 heads of 72; L, B and S have heads of 64 */
@@ -103,14 +99,8 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
 }
 
 static dit_result diti_dit_check(const diti_dit_config *config, diti_settings *settings, dit_error *err) {
-    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
-    const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_zero");
-    DITI_TRY(settings->result);
-    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_zero")) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "config.json: a DiT with activation_fn %.40s and norm_type %.40s is not known", activation,
-                         norm);
-    }
+    static const char *const known[2][2] = {{"activation_fn", "gelu-approximate"}, {"norm_type", "ada_norm_zero"}};
+    DITI_TRY(diti_settings_check_known(settings, "DiT", known, err));
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 4) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "DiT: %u heads of %u don't make a width of %u (a multiple of 4)", (unsigned)config->heads,
@@ -204,12 +194,8 @@ static void diti_dit_set_traits(diti_dit *model) {
     diti_model_traits *traits = &model->base.traits;
     bool learned = config->original && config->out_channels == 2 * config->channels;
     traits->variant = diti_dit_variant(config);
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = config->channels;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, config->patch);
     traits->out_channels = config->out_channels;
-    traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->class_count = config->classes;
     traits->guided_channels = config->original ? 3 : 0;

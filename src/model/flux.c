@@ -189,10 +189,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 2;
+    diti_traits_sizes(traits, traits->layers, config->width, config->heads, config->channels, 2);
     traits->default_size = 128;
     traits->text_tokens = config->guided ? 512 : 256;
     traits->text_columns = config->text;

@@ -289,14 +289,10 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     const diti_flux2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = config->guided ? "dev" : config->width < 4096 ? "klein-4b" : "klein-9b";
-    traits->layers = config->doubles + config->singles;
+    diti_traits_sizes(traits, config->doubles + config->singles, config->width, config->heads, config->channels, 1);
     traits->single_layers = config->singles;
-    traits->width = config->width;
-    traits->heads = config->heads;
     traits->feed = config->feed;
     traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 1;
     traits->default_size = 64;
     traits->factor = 16;
     traits->chat = &diti_flux2_chats[config->guided ? 1 : 0];

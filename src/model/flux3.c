@@ -228,21 +228,14 @@ static void diti_flux3_set_traits(diti_flux3 *model) {
     const diti_flux3_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = config->jumps ? "klein" : "klein-base";
-    traits->layers = config->alone + config->joint;
+    diti_traits_sizes(traits, config->alone + config->joint, config->width, config->heads, config->channels, 1);
     traits->single_layers = config->joint;
-    traits->width = config->width;
-    traits->heads = config->heads;
     traits->feed = config->feed;
     traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 1;
     traits->default_size = 64;
     traits->factor = 16;
-    traits->chat = &diti_flux3_chats[0];
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->text;
-    traits->text_unit = 1; /* the chat has texts of whole units */
-    traits->encoders[0] = DITI_ENCODER_QWEN3_VL;
+    diti_traits_chat(traits, DITI_ENCODER_QWEN3_VL, &diti_flux3_chats[0], config->text,
+                     1); /* the chat has texts of whole units */
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":6.93}";
     traits->uniform_sigmas = true;
     traits->default_steps = config->jumps ? 16 : 50;

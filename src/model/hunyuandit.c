@@ -151,24 +151,14 @@ static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuand
     }
     config->text2_tokens--; /* the first position is the mean's */
     config->text_tokens = texts - config->text2_tokens;
-    if (config->patch > 16 || config->channels > 1024) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a HunyuanDiT with patches of %u and %u channels is out of range",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
-    }
+    DITI_TRY(diti_check_patches(loader, "HunyuanDiT", config->patch, config->channels, err));
     config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
     return DIT_OK;
 }
 
 static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, diti_settings *settings, dit_error *err) {
-    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
-    const char *norm = diti_setting_text(settings, "norm_type", "layer_norm");
-    DITI_TRY(settings->result);
-    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "layer_norm")) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "config.json: a HunyuanDiT with activation_fn %.40s and norm_type %.40s is not known",
-                         activation, norm);
-    }
+    static const char *const known[2][2] = {{"activation_fn", "gelu-approximate"}, {"norm_type", "layer_norm"}};
+    DITI_TRY(diti_settings_check_known(settings, "HunyuanDiT", known, err));
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
         config->text % 4 || config->pooled % 4 || config->text2 % 4 || config->text2 % DITI_HUNYUANDIT_POOL_HEADS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -313,13 +303,9 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     const diti_hunyuandit_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = config->sized ? "1.1" : "1.2";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, config->patch);
     traits->feed = config->inner;
-    traits->latent_channels = config->channels;
     traits->out_channels = config->out_channels;
-    traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->text_tokens = config->text_tokens;
     traits->text_columns = config->text;

@@ -250,21 +250,14 @@ static void diti_hunyuanvideo15_set_traits(diti_hunyuanvideo15 *model) {
     diti_model_traits *traits = &model->base.traits;
     bool large = config->target > 800;
     traits->variant = !config->target ? "1.5" : large ? "720p" : "480p";
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 1;
+    diti_traits_sizes(traits, traits->layers, config->width, config->heads, config->channels, 1);
     traits->default_size = large ? 45 : 30;
     traits->default_columns = large ? 80 : 53;
     traits->default_frames = 31;
     traits->default_fps = 24;
-    traits->text_tokens = 1000;
-    traits->text_unit = 1;
-    traits->text_columns = config->text;
     traits->text2_tokens = 256;
     traits->text2_columns = config->glyphs;
-    traits->chat = &diti_hunyuanvideo15_chats[0];
-    traits->encoders[0] = DITI_ENCODER_QWEN2_VL;
+    diti_traits_chat(traits, DITI_ENCODER_QWEN2_VL, &diti_hunyuanvideo15_chats[0], config->text, 1);
     traits->encoders[1] = DITI_ENCODER_BYT5;
     traits->scheduler = large ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":9.0}"
                               : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":5.0}";

@@ -282,19 +282,11 @@ static void diti_krea2_set_traits(diti_krea2 *model) {
     const diti_krea2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "turbo";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, 2);
     traits->feed = config->feed;
     traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = &diti_krea2_chats[0];
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->states * config->text;
-    traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN3_VL;
+    diti_traits_chat(traits, DITI_ENCODER_QWEN3_VL, &diti_krea2_chats[0], config->states * config->text, 1);
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
                         "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":1.15,"
                         "\"base_image_seq_len\":256,\"max_image_seq_len\":6400}";

@@ -58,25 +58,15 @@ static dit_result diti_latte_read_shapes(diti_loader *loader, diti_latte_config 
         {offsetof(diti_latte_config, out_channels), "proj_out.weight", 0}};
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     DITI_TRY(diti_config_complete(loader, config, "Latte", needs, DITI_COUNT(needs), err));
-    if (config->patch > 16 || config->channels > 1024) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Latte transformer with patches of %u and %u channels is out of range",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
-    }
+    DITI_TRY(diti_check_patches(loader, "Latte", config->patch, config->channels, err));
     config->out_channels /= config->patch * config->patch;
     config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
     return DIT_OK;
 }
 
 static dit_result diti_latte_check(const diti_latte_config *config, diti_settings *settings, dit_error *err) {
-    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
-    const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
-    DITI_TRY(settings->result);
-    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "config.json: a Latte transformer with activation_fn %.40s and norm_type %.40s is not known",
-                         activation, norm);
-    }
+    static const char *const known[2][2] = {{"activation_fn", "gelu-approximate"}, {"norm_type", "ada_norm_single"}};
+    DITI_TRY(diti_settings_check_known(settings, "Latte", known, err));
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 4 ||
         (config->rotates && config->head_dim % 4)) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -192,12 +182,8 @@ static void diti_latte_load(diti_component *component, diti_loader *loader) {
     traits->variant = config->plan ? "open-sora-plan-v1.1" : "1";
     traits->latents.channels = config->channels;
     traits->latents.scale = 0.18215f;
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = config->channels;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, config->patch);
     traits->out_channels = config->out_channels;
-    traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->default_frames = config->frames;
     traits->default_fps = config->plan ? 24 : 8;

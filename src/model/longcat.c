@@ -248,17 +248,12 @@ static void diti_longcat_set_traits(diti_longcat *model) {
     const diti_longcat_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "1.0";
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 2;
+    diti_traits_sizes(traits, traits->layers, config->width, config->heads, config->channels, 2);
     traits->default_size = 128;
     traits->gated = config->ovis;
-    traits->chat = config->ovis ? &diti_ovis_chats[0] : &diti_longcat_chats[0];
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->text;
-    traits->text_unit = config->ovis ? traits->chat->tokens : 1;
-    traits->encoders[0] = config->ovis ? DITI_ENCODER_QWEN3 : DITI_ENCODER_QWEN2_VL;
+    diti_traits_chat(traits, config->ovis ? DITI_ENCODER_QWEN3 : DITI_ENCODER_QWEN2_VL,
+                     config->ovis ? &diti_ovis_chats[0] : &diti_longcat_chats[0], config->text,
+                     config->ovis ? diti_ovis_chats[0].tokens : 1);
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
                         "\"use_dynamic_shifting\":true}";
     traits->uniform_sigmas = true;

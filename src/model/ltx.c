@@ -67,15 +67,9 @@ typedef struct diti_ltx {
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_ltx_check(const diti_ltx_config *config, diti_settings *settings, dit_error *err) {
-    const char *norm = diti_setting_text(settings, "qk_norm", "rms_norm_across_heads");
-    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
-    DITI_TRY(settings->result);
-    if (!diti_equal(norm, "rms_norm_across_heads") || !diti_equal(activation, "gelu-approximate")) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "config.json: an LTX-Video transformer with qk_norm %.40s and activation_fn %.40s is not known", norm,
-            activation);
-    }
+    static const char *const known[2][2] = {{"qk_norm", "rms_norm_across_heads"},
+                                            {"activation_fn", "gelu-approximate"}};
+    DITI_TRY(diti_settings_check_known(settings, "LTX-Video", known, err));
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
         config->width < 12 || !config->blocks || config->blocks > DITI_LTX_MAX_BLOCKS || !config->out_channels ||
         config->channels > 1024 || config->out_channels != config->channels) {
@@ -197,11 +191,7 @@ static void diti_ltx_load(diti_component *component, diti_loader *loader) {
     traits->variant = config->blocks > 40 ? "13b" : "2b";
     traits->latents.channels = config->channels;
     traits->latents.scale = 1;
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 1;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, 1);
     traits->default_size = 16;
     traits->default_columns = 22;
     traits->default_frames = 21;

@@ -302,11 +302,8 @@ static void diti_ltx2_set_traits(diti_ltx2 *model) {
     traits->variant = config->gated ? "2.3" : "2";
     traits->latents.channels = config->channels;
     traits->latents.scale = 1;
-    traits->layers = config->blocks;
-    traits->width = config->width[DITI_LTX2_VIDEO];
-    traits->heads = config->heads[DITI_LTX2_VIDEO];
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 1;
+    diti_traits_sizes(traits, config->blocks, config->width[DITI_LTX2_VIDEO], config->heads[DITI_LTX2_VIDEO],
+                      config->channels, 1);
     traits->default_size = 16;
     traits->default_columns = 24;
     traits->default_frames = 16;

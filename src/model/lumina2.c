@@ -495,13 +495,10 @@ static void diti_lumina2_set_traits(diti_lumina2 *model) {
     const diti_lumina2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "lumina2";
-    traits->layers = config->refiners + config->doubles + config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
+    diti_traits_sizes(traits, config->refiners + config->doubles + config->blocks, config->width, config->heads,
+                      config->channels, 2);
     traits->feed = config->feed;
     traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 2;
     traits->default_size = 128;
     traits->chat = &diti_lumina2_chats[0];
     traits->text_columns = config->text;

@@ -584,9 +584,22 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *family, const char *key,
                                           uint32_t head_dim, uint32_t first, uint32_t others, uint32_t count,
                                           uint32_t *axes, dit_error *err);
+/* Sizes that every transformer has; out_channels is `channels`, too, unless the family says more. */
+DIT_INTERNAL DITI_UNUSED void diti_traits_sizes(diti_model_traits *traits, uint32_t layers, uint32_t width,
+                                                uint32_t heads, uint32_t channels, uint32_t patch);
+/* The first encoder, a language model that is asked with that chat, which knows how many tokens there are; columns and
+   unit: text_columns, text_unit. */
+DIT_INTERNAL DITI_UNUSED void diti_traits_chat(diti_model_traits *traits, diti_encoder_kind encoder,
+                                               const struct diti_chat *chat, uint32_t columns, uint32_t unit);
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
+/* Refuses what config.json says by two keys, unless it is what is known. title: of the model. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_settings_check_known(diti_settings *settings, const char *title,
+                                                              const char *const known[2][2], dit_error *err);
+/* Refuses patches and latents that no model has. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_check_patches(const diti_loader *loader, const char *title, uint32_t patch,
+                                                       uint32_t channels, dit_error *err);
 /* Refuses models that are not the family's, though they have all of its tensors and classes: others are tensors of
    theirs, by a name in either naming, each with the model that has it. instead: models to use. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_refuse_others(diti_loader *loader, const char *const (*others)[2],

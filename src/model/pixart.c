@@ -121,11 +121,7 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".scale_shift_table");
     config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
     DITI_TRY(diti_config_complete(loader, config, "PixArt", needs, DITI_COUNT(needs), err));
-    if (config->patch > 16 || config->channels > 1024) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a PixArt transformer with patches of %u and %u channels is out of range",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
-    }
+    DITI_TRY(diti_check_patches(loader, "PixArt", config->patch, config->channels, err));
     config->empty_rows = diti_pixart_empty_rows(loader);
     config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
     config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
@@ -133,14 +129,8 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
 }
 
 static dit_result diti_pixart_check(const diti_pixart_config *config, diti_settings *settings, dit_error *err) {
-    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
-    const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
-    DITI_TRY(settings->result);
-    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
-                         activation, norm);
-    }
+    static const char *const known[2][2] = {{"activation_fn", "gelu-approximate"}, {"norm_type", "ada_norm_single"}};
+    DITI_TRY(diti_settings_check_known(settings, "PixArt", known, err));
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 ||
         config->width % (config->sized ? 12u : 4u)) {
         return diti_fail(
@@ -229,12 +219,8 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     traits->variant = alpha ? "alpha" : "sigma";
     traits->latents.channels = 4;
     traits->latents.scale = alpha ? DITI_PIXART_ALPHA_SCALE : DITI_PIXART_SIGMA_SCALE;
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = config->channels;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, config->patch);
     traits->out_channels = config->out_channels;
-    traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : DITI_PIXART_SIGMA_TOKENS;
     traits->text_columns = config->caption;

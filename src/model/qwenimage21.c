@@ -142,20 +142,12 @@ static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     const diti_qwenimage21_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = "2.1";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, 1);
     traits->feed = config->feed;
     traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 1;
     traits->default_size = 64;
     traits->factor = 16;
-    traits->chat = &diti_qwenimage21_chats[0];
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->text;
-    traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN3_VL;
+    diti_traits_chat(traits, DITI_ENCODER_QWEN3_VL, &diti_qwenimage21_chats[0], config->text, 1);
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
                         "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
                         "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";

@@ -276,19 +276,13 @@ static void diti_sana_set_traits(diti_sana *model) {
     const diti_sana_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = config->guided ? "sprint" : "sana";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->width / config->head_dim;
+    diti_traits_sizes(traits, config->blocks, config->width, config->width / config->head_dim, config->channels,
+                      config->patch);
     traits->feed = config->hidden;
     traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->factor = 32;
-    traits->chat = &diti_sana_chats[0];
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->caption;
-    traits->encoders[0] = DITI_ENCODER_GEMMA2;
+    diti_traits_chat(traits, DITI_ENCODER_GEMMA2, &diti_sana_chats[0], config->caption, 0);
     traits->whole_rows = true;
     traits->default_steps = config->guided ? 2 : 20;
     traits->default_guidance = config->guided ? 1 : 4.5f;

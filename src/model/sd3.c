@@ -295,12 +295,8 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     const diti_sd3_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
-    traits->layers = config->blocks;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, config->patch);
     traits->skips_blocks = true;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = config->patch;
     traits->default_size = config->sample_size;
     traits->text_tokens = 77 + 256; /* CLIP's, then T5's */
     traits->text_columns = config->text;

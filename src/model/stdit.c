@@ -78,11 +78,7 @@ static dit_result diti_stdit_read_shapes(diti_loader *loader, diti_stdit_config 
     config->normed = config->head_dim > 0;
     if (!config->head_dim) config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
     DITI_TRY(diti_config_complete(loader, config, "Open-Sora", needs, DITI_COUNT(needs), err));
-    if (config->patch > 16 || config->channels > 1024) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an Open-Sora transformer with patches of %u and %u channels is out of range",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
-    }
+    DITI_TRY(diti_check_patches(loader, "Open-Sora", config->patch, config->channels, err));
     config->out_channels /= config->patch * config->patch;
     return DIT_OK;
 }
@@ -216,12 +212,8 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     traits->variant = variants[config->version];
     traits->latents.channels = config->channels;
     traits->latents.scale = flows ? 1 : 0.18215f;
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->latent_channels = config->channels;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->channels, config->patch);
     traits->out_channels = config->out_channels;
-    traits->patch = config->patch;
     traits->default_size = 64;
     traits->default_frames = flows ? 15 : 16;
     traits->default_fps = flows ? 24 : 8; /* v1.1 is told 24 and leaves out two of three */

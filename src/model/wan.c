@@ -372,16 +372,12 @@ static void diti_wan_set_traits(diti_wan *model) {
                                              : "t2v-1.3b";
     traits->latents.channels = config->out_channels;
     traits->latents.scale = 1;
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
+    diti_traits_sizes(traits, config->blocks, config->width, config->heads, config->out_channels, config->patch);
     traits->feed = config->feed;
-    traits->latent_channels = traits->out_channels = config->out_channels;
     traits->condition_channels = config->channels - config->out_channels;
     traits->mask_channels = pictures ? DITI_WAN_MASKS : 0;
     traits->means = true;
     traits->fixes_first = compact;
-    traits->patch = config->patch;
     traits->default_size = compact ? 44 : 60;
     traits->default_columns = compact ? 80 : 104;
     traits->default_frames = compact ? 31 : 21;
