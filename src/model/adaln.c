@@ -43,7 +43,7 @@ DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
     diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
     uint32_t columns;
     if (p->step->same_timestep) return;
-    row = diti_select_row(graph, table, p->step->row, "select_modulation");
+    row = diti_select_modulation(p, table);
     columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
     adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
 }

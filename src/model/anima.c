@@ -403,7 +403,7 @@ static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
     p->modulation.rows = diti_joint_modulation_rows(p, &diti_anima_state_of(p->step)->modulation, model->config.blocks,
                                                     diti_anima_modulation);
     p->modulation.chunks = 2;
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    return diti_output_modulated(p, x, &model->last);
 }
 
 /* ---- where parts of such models are ---- */

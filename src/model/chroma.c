@@ -204,18 +204,12 @@ static void diti_chroma_prepare(diti_pass *p) {
     const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
     uint32_t tokens = step->text_tokens + step->height / 2 * (step->width / 2);
-    uint32_t texts = diti_tensor_rows(graph, step->text);
     diti_chroma_state *state = diti_chroma_state_of(step);
-    diti_tensor text;
     state->sinusoids =
         diti_tensor_input(graph, DITI_F32, step->steps, diti_chroma_vectors(config) * config->sinusoids, "timesteps");
     diti_rotation_prepare(graph, &state->rotation, tokens, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
-    text = diti_tensor_new(graph, DITI_F32, texts + 1, p->width, "context"); /* zeros fill places */
-    diti_fill_zeros(graph, diti_tensor_view(graph, text, texts, 1, 0, p->width));
-    diti_layer_f32(graph, diti_tensor_view(graph, step->text, 0, texts, 0, config->text), &model->text,
-                   DITI_ACTIVATION_NONE, diti_tensor_view(graph, text, 0, texts, 0, p->width), "context");
-    state->text = diti_text_order_rows(p, &state->order, text);
+    state->text = diti_text_order_embed(p, &state->order, &model->text, config->text);
 }
 
 /* For each vector the sinusoids of the timestep, those of a guidance of 0, and those of a thousand times its number, in

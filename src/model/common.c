@@ -190,6 +190,13 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
     diti_load_layer(loader, &out->out, rows, width, 1, layer);
 }
 
+DIT_INTERNAL void diti_load_bare_embedder(diti_loader *loader, diti_embedder *out, uint32_t width, const char *name) {
+    diti_loader_scope(loader, "%s.", name);
+    diti_load_bare(loader, &out->in, width, 256, "linear_1");
+    diti_load_bare(loader, &out->out, width, width, "linear_2");
+    diti_loader_scope_end(loader);
+}
+
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out) {
     diti_tensor h = diti_layer_f32(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, "embed_in");
     return diti_layer_f32(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, "embed_out");

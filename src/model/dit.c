@@ -278,7 +278,7 @@ static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_dit_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_dit_of(p->model)->last;
     p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_dit_state_of(p->step)->adaln));
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    return diti_output_modulated(p, x, last);
 }
 
 /* ---- where parts of such models are ---- */

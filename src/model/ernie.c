@@ -192,7 +192,7 @@ static void diti_ernie_prepare(diti_pass *p) {
     state->modulation = diti_layer_spread(graph, diti_pass_tensor(p), diti_silu(graph, time, "modulation_silu"),
                                           &model->modulation, 0, "modulation");
     state->final = diti_shift_scale(graph, time, &model->final_modulation);
-    text = diti_tensor_view(graph, step->text, 0, diti_tensor_rows(graph, step->text), 0, config->text);
+    text = diti_text_columns(p, config->text);
     text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     state->text = diti_text_order_rows(p, &state->order, text);
 }
@@ -280,8 +280,8 @@ static void diti_ernie_begin(diti_pass *p) {
     for (i = 0; i < 2; i++)
         state->here[i] = diti_text_order_table(p, state->turns[i], DITI_JOINT_TEXT, state->table_items);
     if (p->step->same_timestep) return;
-    state->step = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
-    state->step_final = diti_select_row(p->graph, state->final, p->step->row, "select_modulation");
+    state->step = diti_select_modulation(p, state->modulation);
+    state->step_final = diti_select_modulation(p, state->final);
 }
 
 static diti_tensor diti_ernie_embed(diti_pass *p) {
@@ -336,7 +336,7 @@ static diti_tensor diti_ernie_final(diti_pass *p, diti_tensor x) {
     const diti_ernie *model = diti_ernie_of(p->model);
     p->modulation.rows = diti_ernie_state_of(p->step)->step_final;
     p->modulation.chunks = 0;
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    return diti_output_modulated(p, x, &model->last);
 }
 
 /* ---- where parts of such models are ---- */

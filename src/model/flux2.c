@@ -153,13 +153,6 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
 
 /* ---- loading ---- */
 
-static void diti_flux2_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t width, const char *name) {
-    diti_loader_scope(loader, "%s.", name);
-    diti_load_bare(loader, &out->in, width, 256, "linear_1");
-    diti_load_bare(loader, &out->out, width, width, "linear_2");
-    diti_loader_scope_end(loader);
-}
-
 /* The first half of the first matrix has the activation, and the second half is multiplied with it. */
 static void diti_flux2_load_double(diti_loader *loader, diti_flux2_double *block, const diti_flux2_config *config,
                                    uint32_t index) {
@@ -220,9 +213,9 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
     uint32_t i, width = config->width;
     diti_load_bare(loader, &model->patch, width, config->channels, "x_embedder");
     diti_load_bare(loader, &model->text, width, config->text, "context_embedder");
-    diti_flux2_load_embedder(loader, &model->time, width, "time_guidance_embed.timestep_embedder");
+    diti_load_bare_embedder(loader, &model->time, width, "time_guidance_embed.timestep_embedder");
     if (config->guided)
-        diti_flux2_load_embedder(loader, &model->guidance, width, "time_guidance_embed.guidance_embedder");
+        diti_load_bare_embedder(loader, &model->guidance, width, "time_guidance_embed.guidance_embedder");
     for (i = 0; i < 3; i++)
         diti_load_bare(loader, &model->modulation[i], (i < 2 ? 6 : 3) * width, width, modulation[i]);
     for (i = 0; i < config->doubles; i++) diti_flux2_load_double(loader, &model->doubles[i], config, i);
@@ -435,8 +428,7 @@ static void diti_flux2_begin(diti_pass *p) {
     diti_flux2_state *state = diti_flux2_state_of(p->step);
     uint32_t i;
     diti_rotation_begin(p, &state->rotation);
-    for (i = 0; i < 3 && !p->step->same_timestep; i++)
-        state->step[i] = diti_select_row(p->graph, state->modulation[i], p->step->row, "select_modulation");
+    for (i = 0; i < 3 && !p->step->same_timestep; i++) state->step[i] = diti_select_modulation(p, state->modulation[i]);
 }
 
 static diti_tensor diti_flux2_embed(diti_pass *p) {
@@ -465,7 +457,7 @@ static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_flux2_final(diti_pass *p, diti_tensor x) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     p->modulation.rows = diti_flux2_state_of(p->step)->step[2];
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    return diti_output_modulated(p, x, &model->last);
 }
 
 /* ---- where parts of such models are ---- */

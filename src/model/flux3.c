@@ -149,13 +149,6 @@ static dit_result diti_flux3_read(diti_component *component, diti_loader *loader
 
 /* ---- loading ---- */
 
-static void diti_flux3_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t width, const char *name) {
-    diti_loader_scope(loader, "%s.", name);
-    diti_load_bare(loader, &out->in, width, 256, "linear_1");
-    diti_load_bare(loader, &out->out, width, width, "linear_2");
-    diti_loader_scope_end(loader);
-}
-
 /* The first half of the feed-forward's first matrix has the activation, and the second half is multiplied with it. */
 static void diti_flux3_load_block(diti_loader *loader, diti_flux3_block *block, const diti_flux3_config *config,
                                   const char *list, uint32_t index, diti_streams streams) {
@@ -184,8 +177,8 @@ static void diti_flux3_load_weights(diti_loader *loader, diti_flux3 *model) {
     diti_load_bare(loader, &model->patch, width, config->channels, "x_embedders.image");
     diti_load_bare(loader, &model->reference, width, config->channels, "x_embedders.image_cond");
     diti_load_bare(loader, &model->text, width, config->text, "context_embedder");
-    diti_flux3_load_embedder(loader, &model->time, width, "timestep_embedder");
-    if (config->jumps) diti_flux3_load_embedder(loader, &model->target, width, "target_timestep_embedder");
+    diti_load_bare_embedder(loader, &model->time, width, "timestep_embedder");
+    if (config->jumps) diti_load_bare_embedder(loader, &model->target, width, "target_timestep_embedder");
     for (i = 0; i < DITI_FLUX3_KINDS; i++) {
         diti_format(name, sizeof name, "early_stream_modulations.%s.linear", diti_flux3_kinds[i]);
         diti_load_bare(loader, &model->early[i], 3 * width, width, name);
@@ -318,7 +311,7 @@ static void diti_flux3_run_others(const diti_pass *p, diti_flux3_state *state, c
     state->text = diti_tensor_new(graph, DITI_F32, prompts * (texts + behind), p->width, "context");
     for (k = 0; k < (behind ? 2u : 1u) && !diti_graph_failed(graph); k++) {
         diti_tensor modulation = row ? diti_tensor_view(graph, state->early[k], *row, 1, 0, 3 * p->width)
-                                     : diti_select_row(graph, state->early[k], p->step->row, "select_modulation");
+                                     : diti_select_modulation(p, state->early[k]);
         own[k] = diti_add_rows(graph, state->rows[k], 0, 0, "context");
         diti_flux3_run_stream(p, k, own[k], modulation);
     }
@@ -367,9 +360,8 @@ static void diti_flux3_prepare(diti_pass *p) {
     const diti_flux3_config *config = &model->config;
     diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t rows, prompts = step->text_batch, texts = diti_tensor_rows(graph, step->text), first = 0;
+    uint32_t rows, prompts = step->text_batch, first = 0;
     diti_flux3_state *state = diti_flux3_state_of(step);
-    diti_tensor text;
     step->behind_text = diti_reference_tokens(p);
     rows = prompts * (step->text_tokens + step->behind_text + step->height * step->width);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, 2 * step->steps, 256, "timesteps");
@@ -378,11 +370,7 @@ static void diti_flux3_prepare(diti_pass *p) {
     state->text_keys = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_keys");
     diti_text_order_prepare(p, &state->order);
     diti_flux3_modulate(p, state);
-    text = diti_tensor_new(graph, DITI_F32, texts + 1, p->width, "context"); /* zeros fill places */
-    diti_fill_zeros(graph, diti_tensor_view(graph, text, texts, 1, 0, p->width));
-    diti_layer_f32(graph, diti_tensor_view(graph, step->text, 0, texts, 0, config->text), &model->text,
-                   DITI_ACTIVATION_NONE, diti_tensor_view(graph, text, 0, texts, 0, p->width), "context");
-    state->rows[DITI_FLUX3_TEXT] = diti_text_order_rows(p, &state->order, text);
+    state->rows[DITI_FLUX3_TEXT] = diti_text_order_embed(p, &state->order, &model->text, config->text);
     if (step->behind_text) state->rows[DITI_FLUX3_REFERENCE] = diti_reference_rows(p, &model->reference);
     if (!config->jumps) diti_flux3_run_others(p, state, &first);
 }
@@ -454,10 +442,9 @@ static void diti_flux3_begin(diti_pass *p) {
     diti_flux3_state *state = diti_flux3_state_of(p->step);
     diti_rotation_begin_both(p, state->rotations);
     if (p->step->same_timestep) return;
-    state->here_early = diti_select_row(p->graph, state->early[DITI_FLUX3_IMAGE], p->step->row, "select_modulation");
-    state->here_single = diti_select_row(p->graph, state->single, p->step->row, "select_modulation");
-    if (p->step->behind_text)
-        state->here_reference = diti_select_row(p->graph, state->reference, p->step->row, "select_modulation");
+    state->here_early = diti_select_modulation(p, state->early[DITI_FLUX3_IMAGE]);
+    state->here_single = diti_select_modulation(p, state->single);
+    if (p->step->behind_text) state->here_reference = diti_select_modulation(p, state->reference);
 }
 
 static diti_tensor diti_flux3_embed(diti_pass *p) {
@@ -483,9 +470,8 @@ static diti_tensor diti_flux3_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_flux3_final(diti_pass *p, diti_tensor x) {
     const diti_flux3 *model = diti_flux3_of(p->model);
-    p->modulation.rows =
-        diti_select_row(p->graph, diti_flux3_state_of(p->step)->final, p->step->row, "select_modulation");
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    p->modulation.rows = diti_select_modulation(p, diti_flux3_state_of(p->step)->final);
+    return diti_output_modulated(p, x, &model->last);
 }
 
 /* ---- where parts of such models are ---- */

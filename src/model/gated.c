@@ -46,6 +46,16 @@ DIT_INTERNAL void diti_gated_blocks_load(diti_loader *loader, diti_gated_block *
     diti_loader_scope_end(loader);
 }
 
+DIT_INTERNAL diti_tensor diti_gated_prepare(const diti_pass *p, diti_adaln *adaln, const diti_gated_block *blocks,
+                                            diti_tensor active, const diti_layer *last) {
+    uint32_t i, end;
+    diti_axes_blocks(p->step->axes, p->model->traits.layers, &i, &end);
+    for (adaln->first = i; i < end; i++) diti_adaln_add(adaln, &blocks[i].modulation);
+    diti_adaln_prepare_active(p, adaln, active, 1);
+    return diti_layer_f32(p->graph, diti_silu(p->graph, active, "final_silu"), last, DITI_ACTIVATION_NONE, 0,
+                          "final_modulation");
+}
+
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_GATED_SCALE_MSA, DITI_GATED_GATE_MSA, DITI_GATED_SCALE_MLP, DITI_GATED_GATE_MLP };
 

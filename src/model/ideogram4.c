@@ -310,7 +310,7 @@ static void diti_ideogram4_prepare(diti_pass *p) {
     const diti_ideogram4_config *config = &model->config;
     const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t rows = step->text_tokens + step->height * step->width, i, end;
+    uint32_t rows = step->text_tokens + step->height * step->width;
     diti_ideogram4_state *state = diti_ideogram4_state_of(step);
     diti_tensor active;
     if (step->text_batch > 1) {
@@ -321,11 +321,7 @@ static void diti_ideogram4_prepare(diti_pass *p) {
     diti_rotation_prepare(graph, &state->rotation, rows, config->head_dim / 2);
     active = diti_embed(graph, &model->time, state->sinusoids, 0);
     active = diti_layer_f32(graph, active, &model->condition, DITI_ACTIVATION_SILU, 0, "condition");
-    diti_axes_blocks(step->axes, config->blocks, &i, &end);
-    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
-    diti_adaln_prepare_active(p, &state->adaln, active, 1);
-    state->final = diti_layer_f32(graph, diti_silu(graph, active, "final_silu"), &model->final_modulation,
-                                  DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->final = diti_gated_prepare(p, &state->adaln, model->blocks, active, &model->final_modulation);
     if (step->text_tokens) state->text = diti_ideogram4_text(p);
 }
 

@@ -154,6 +154,16 @@ DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_tex
     return diti_gather_tensor(p->graph, table, order->order, "text_order");
 }
 
+DIT_INTERNAL diti_tensor diti_text_order_embed(const diti_pass *p, const diti_text_order *order,
+                                               const diti_layer *layer, uint32_t columns) {
+    uint32_t texts = diti_tensor_rows(p->graph, p->step->text);
+    diti_tensor all = diti_tensor_new(p->graph, DITI_F32, texts + 1, p->width, "context");
+    diti_fill_zeros(p->graph, diti_tensor_view(p->graph, all, texts, 1, 0, p->width));
+    diti_layer_f32(p->graph, diti_text_columns(p, columns), layer, DITI_ACTIVATION_NONE,
+                   diti_tensor_view(p->graph, all, 0, texts, 0, p->width), "context");
+    return diti_text_order_rows(p, order, all);
+}
+
 DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order) {
     if (!order->keys || p->step->kept_kv) return 0;
     return diti_tensor_view(p->graph, order->keys, p->step->first_branch * p->step->batch, p->items, 0,
@@ -473,5 +483,5 @@ DIT_INTERNAL void diti_stream_block_run(diti_pass *p, diti_tensor x) {
 
 DIT_INTERNAL diti_tensor diti_stream_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &p->model->stream_blocks->last;
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    return diti_output_modulated(p, x, last);
 }

@@ -361,7 +361,7 @@ static void diti_kandinsky_prepare(diti_pass *p) {
     for (i = 0; i < config->text_blocks; i++) diti_adaln_add(&state->text_adaln, &model->text_blocks[i].modulation);
     diti_adaln_prepare_active(p, &state->adaln, condition, prompts);
     diti_adaln_prepare_active(p, &state->text_adaln, condition, prompts);
-    text = diti_tensor_view(graph, step->text, 0, diti_tensor_rows(graph, step->text), 0, config->text);
+    text = diti_text_columns(p, config->text);
     text = diti_kandinsky_embed_text(p, text, &model->text, &model->text_norm);
     state->embedded = diti_text_order_rows(p, &state->order, text);
 }
@@ -586,7 +586,7 @@ static diti_tensor diti_kandinsky_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_kandinsky_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_kandinsky_of(p->model)->last;
     p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_kandinsky_state_of(p->step)->adaln));
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    return diti_output_modulated(p, x, last);
 }
 
 /* ---- where parts of such models are ---- */

@@ -497,8 +497,8 @@ static void diti_krea2_begin(diti_pass *p) {
     diti_krea2_state *state = diti_krea2_state_of(p->step);
     diti_rotation_begin(p, &state->rotation);
     if (p->step->same_timestep) return;
-    state->step = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
-    state->step_final = diti_select_row(p->graph, state->final, p->step->row, "select_modulation");
+    state->step = diti_select_modulation(p, state->modulation);
+    state->step_final = diti_select_modulation(p, state->final);
 }
 
 static diti_tensor diti_krea2_embed(diti_pass *p) {

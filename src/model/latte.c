@@ -293,8 +293,7 @@ static dit_result diti_latte_write_inputs(const diti_transformer *transformer, d
 
 static void diti_latte_begin(diti_pass *p) {
     diti_latte_state *state = diti_latte_state_of(p->step);
-    if (!p->step->same_timestep)
-        state->row = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
+    if (!p->step->same_timestep) state->row = diti_select_modulation(p, state->modulation);
 }
 
 /* x F32 [items * F * N, D] is changed in place. docs/models.md 3.7. */
@@ -327,7 +326,7 @@ static diti_tensor diti_latte_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_latte_of(p->model)->last;
     p->modulation.rows =
         diti_tensor_view(p->graph, diti_latte_state_of(p->step)->row, 0, 1, 6 * p->width, 2 * p->width);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    return diti_output_modulated(p, x, last);
 }
 
 static diti_tensor diti_latte_embed(diti_pass *p) {

@@ -359,7 +359,7 @@ static diti_tensor diti_ltx_final(diti_pass *p, diti_tensor x) {
     diti_tensor rows = diti_ltx_state_of(p->step)->rows;
     p->modulation.rows =
         diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), 6 * p->width, 2 * p->width);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    return diti_output_modulated(p, x, last);
 }
 
 /* ---- where parts of such models are ---- */

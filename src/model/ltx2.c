@@ -523,12 +523,10 @@ static void diti_ltx2_begin(diti_pass *p) {
     uint32_t i;
     if (p->step->same_timestep) return;
     state->rows[DITI_LTX2_VIDEO] = diti_ltx2_frame_rows(p, state);
-    state->rows[DITI_LTX2_AUDIO] =
-        diti_select_row(p->graph, state->modulation[DITI_LTX2_AUDIO], p->step->row, "select_modulation");
+    state->rows[DITI_LTX2_AUDIO] = diti_select_modulation(p, state->modulation[DITI_LTX2_AUDIO]);
     for (i = 0; i < DITI_LTX2_STREAMS; i++) {
-        state->other_row[i] = diti_select_row(p->graph, state->other[i], p->step->row, "select_modulation");
-        if (state->prompt[i])
-            state->prompt_row[i] = diti_select_row(p->graph, state->prompt[i], p->step->row, "select_modulation");
+        state->other_row[i] = diti_select_modulation(p, state->other[i]);
+        if (state->prompt[i]) state->prompt_row[i] = diti_select_modulation(p, state->prompt[i]);
     }
 }
 

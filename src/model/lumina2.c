@@ -659,8 +659,8 @@ static diti_tensor diti_lumina2_text(diti_pass *p) {
     const diti_lumina2_config *config = &model->config;
     const diti_lumina2_state *state = diti_lumina2_state_of(p->step);
     diti_graph *graph = p->graph;
-    uint32_t rows = diti_tensor_rows(graph, p->step->text), i;
-    diti_tensor text = diti_tensor_view(graph, p->step->text, 0, rows, 0, config->text), cosines, sines;
+    uint32_t i;
+    diti_tensor text = diti_text_columns(p, config->text), cosines, sines;
     text = diti_layer_f32(graph, diti_rms_norm(graph, text, &model->text_norm, config->eps, NULL, "text_norm"),
                           &model->text, DITI_ACTIVATION_NONE, 0, "context");
     text = diti_text_order_rows(p, &state->order, text);

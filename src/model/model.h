@@ -651,6 +651,9 @@ typedef struct diti_embedder {
 } diti_embedder;
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
                                      uint32_t columns, const char *name);
+/* One without biases, from sinusoids of 256 columns: NAME.linear_1 [width, 256], NAME.linear_2 [width, width]. */
+DIT_INTERNAL DITI_UNUSED void diti_load_bare_embedder(diti_loader *loader, diti_embedder *out, uint32_t width,
+                                                      const char *name);
 /* F32 [rows of x, rows], written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
 /* Sinusoids of values as an input's content, F32 [count, columns]. shift: docs/models.md 2.1. */
@@ -699,6 +702,10 @@ DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index);
 DIT_INTERNAL const diti_ranks *diti_pass_tensor(const diti_pass *p);
 /* A tensor has as many rows for each of step->text_batch prompts: those of the prompts that the pass evaluates. */
 DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all);
+/* The row of a table F32 [steps, columns] that modulates the step at hand: F32 [1, columns]. */
+DIT_INTERNAL diti_tensor diti_select_modulation(const diti_pass *p, diti_tensor table);
+/* The first columns of the text, all rows. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_columns(const diti_pass *p, uint32_t columns);
 /* Every item, a picture of a branch, is a run of rows in every tensor: its text's where text and image attend each
    other (docs/models.md 3.3, 3.4), then its image's. */
 enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
@@ -805,6 +812,8 @@ DIT_INTERNAL DITI_UNUSED void diti_parallel_block_run(const diti_pass *p, diti_t
                                                       const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
+/* A last layer: layer(LN(x) * (1 + scale) + shift), by the pass's modulation. */
+DIT_INTERNAL diti_tensor diti_output_modulated(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer);
 
 /* --- matrices that devices divide (tensor.c) --- */
 /* The columns between the two layers of a sublayer that this device computes; it alone: all. */
@@ -817,6 +826,10 @@ DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const di
    in it. This device alone has all: x, and 0. */
 DIT_INTERNAL diti_tensor diti_column_shard_gather(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
                                                   diti_tensor *own);
+/* RMS norm of queries or keys over all heads, in place: devices that have some heads each bring all of them together.
+ */
+DIT_INTERNAL DITI_UNUSED void diti_all_heads_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                                  const diti_weight *weight, float eps, const char *name);
 /* Before a product that makes a column shard by any of layers, which read the same: what this device reads of x, and
    desc becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
 DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers,
@@ -1054,6 +1067,9 @@ DIT_INTERNAL DITI_UNUSED void diti_text_order_prepare(const diti_pass *p, diti_t
 /* F32 [prompts * text_tokens, columns] of table F32 [any, columns], which has the text's rows, then a filler. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order,
                                                           diti_tensor table);
+/* Of layer(text), whose places zeros fill. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_embed(const diti_pass *p, const diti_text_order *order,
+                                                           const diti_layer *layer, uint32_t columns);
 /* diti_pass.keys of the items at hand. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order);
 /* Rows of a table F32 [prompts * (text_tokens + image rows), columns] that are at hand: of text and image, or with
@@ -1180,6 +1196,11 @@ typedef struct diti_gated_kind {
 DIT_INTERNAL DITI_UNUSED void diti_gated_blocks_load(diti_loader *loader, diti_gated_block *blocks, uint32_t count,
                                                      const char *list, const diti_gated_names *names,
                                                      const diti_gated_kind *kind, diti_streams streams);
+/* Modulation of blocks [first, end) here, and scales of a last norm for all steps, F32 [steps, D], which is returned;
+   all layers are linear in active F32 [steps, time], the last one in its silu. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_gated_prepare(const diti_pass *p, diti_adaln *adaln,
+                                                        const diti_gated_block *blocks, diti_tensor active,
+                                                        const diti_layer *last);
 /* A block with all of these layers: x += tanh(gate) * RMS(f(RMS(x) * (1 + scale))), of attention, then of the
    feed-forward; x F32 [items * (text + image), D] in place. */
 DIT_INTERNAL DITI_UNUSED void diti_gated_block_run(diti_pass *p, const diti_gated_block *w, const diti_adaln *adaln,

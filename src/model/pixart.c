@@ -357,7 +357,7 @@ static void diti_pixart_begin(diti_pass *p) {
     uint32_t i, width = p->width, rows = 6 * model->config.blocks;
     diti_tensor row, from = state->tables ? state->tables : state->modulation;
     if (p->step->same_timestep) return;
-    row = diti_select_row(graph, from, p->step->row, "select_modulation");
+    row = diti_select_modulation(p, from);
     if (state->tables) {
         row = diti_tensor_reshape(graph, row, rows + 2, width);
         state->step_tables = diti_tensor_view(graph, row, 0, rows, 0, width);
@@ -389,7 +389,7 @@ static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_pixart_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_pixart_of(p->model)->last;
     p->modulation.rows = diti_tensor_reshape(p->graph, diti_pixart_state_of(p->step)->step_final, 1, 2 * p->width);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    return diti_output_modulated(p, x, last);
 }
 
 static diti_tensor diti_pixart_embed(diti_pass *p) {

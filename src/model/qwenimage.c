@@ -226,8 +226,7 @@ typedef struct diti_qwenimage_state { /* prepare leaves these for the steps */
 /* The text's rows in their places, F32 [prompts * text rows, D]. */
 static diti_tensor diti_qwenimage_text(const diti_pass *p) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
-    uint32_t rows = diti_tensor_rows(p->graph, p->step->text);
-    diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, rows, 0, model->config.text);
+    diti_tensor text = diti_text_columns(p, model->config.text);
     text = diti_rms_norm(p->graph, text, &model->text_norm, 1e-6f, NULL, "text_norm");
     text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     return diti_text_order_rows(p, &diti_qwenimage_state_of(p->step)->order, text);

@@ -110,8 +110,7 @@ static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 
     diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.text_norm.weight");
     diti_load_bare(loader, &model->text_in, width, config->text, "txt_in.in_layer");
     diti_load_bare(loader, &model->text_out, width, width, "txt_in.out_layer");
-    diti_load_bare(loader, &model->time.in, width, 256, "time_text_embed.timestep_embedder.linear_1");
-    diti_load_bare(loader, &model->time.out, width, width, "time_text_embed.timestep_embedder.linear_2");
+    diti_load_bare_embedder(loader, &model->time, width, "time_text_embed.timestep_embedder");
     diti_load_bare(loader, &model->modulation, 4 * width, width, "modulation.1");
     diti_qwenimage21_load_blocks(loader, config, model->blocks);
     diti_load_bare(loader, &model->final_scale, width, width, "norm_out.linear");
@@ -358,7 +357,7 @@ static dit_result diti_qwenimage21_write_inputs(const diti_transformer *transfor
 static void diti_qwenimage21_begin(diti_pass *p) {
     diti_qwenimage21_state *state = diti_qwenimage21_state_of(p->step);
     diti_rotation_begin_order(p, &state->rotation, DITI_JOINT_IMAGE);
-    state->at = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
+    state->at = diti_select_modulation(p, state->modulation);
 }
 
 static diti_tensor diti_qwenimage21_embed(diti_pass *p) {

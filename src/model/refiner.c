@@ -63,8 +63,7 @@ static diti_tensor diti_refiner_gates(const diti_pass *p, const diti_refiner *re
 DIT_INTERNAL void diti_refiner_prepare(const diti_pass *p, const diti_refiner *refiner, const diti_text_order *order,
                                        diti_tensor sinusoids, diti_refiner_state *state) {
     diti_graph *graph = p->graph;
-    diti_tensor text =
-        diti_tensor_view(graph, p->step->text, 0, diti_tensor_rows(graph, p->step->text), 0, refiner->text);
+    diti_tensor text = diti_text_columns(p, refiner->text);
     text = diti_text_order_rows(p, order, diti_add_rows(graph, text, 0, 0, "text"));
     state->gates = diti_refiner_gates(p, refiner, sinusoids, diti_refiner_average(p, refiner, text, order->items));
     state->text = diti_layer_f32(graph, text, &refiner->in, DITI_ACTIVATION_NONE, 0, "context");

@@ -313,29 +313,14 @@ typedef struct diti_sana_state {            /* prepare leaves these for the step
 
 #define diti_sana_state_of(step) ((diti_sana_state *)(step)->family)
 
-/* RMS norm of queries or keys over all heads, of which devices that divide them have some each. */
-static void diti_sana_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *weight,
-                           const char *name) {
-    diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
-    diti_qkv_desc desc = DITI_ZERO;
-    desc.heads = 1;
-    desc.head_dim = p->width;
-    desc.norm = DITI_QKV_RMS;
-    desc.eps = 1e-5f;
-    desc.weight = weight;
-    desc.name = name;
-    diti_qk_norm_rope(p->graph, all, &desc);
-    if (own) diti_copy(p->graph, own, x, name);
-}
-
 static void diti_sana_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
-    diti_sana_norm(p, x, &w->attention, &w->norms[kind], kind ? "k_norm" : "q_norm");
+    diti_all_heads_norm(p, x, &w->attention, &w->norms[kind], 1e-5f, kind ? "k_norm" : "q_norm");
 }
 
 static void diti_sana_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
-    diti_sana_norm(p, x, &w->cross, &w->text_norms[kind], kind ? "text_k_norm" : "text_q_norm");
+    diti_all_heads_norm(p, x, &w->cross, &w->text_norms[kind], 1e-5f, kind ? "text_k_norm" : "text_q_norm");
 }
 
 /* Caption projection and its norm, then keys and values of every block's cross attention. */
@@ -408,7 +393,7 @@ static dit_result diti_sana_write_inputs(const diti_transformer *transformer, di
 static void diti_sana_begin(diti_pass *p) {
     diti_sana_state *state = diti_sana_state_of(p->step);
     if (p->step->same_timestep) return;
-    state->row = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
+    state->row = diti_select_modulation(p, state->modulation);
 }
 
 /* Attention without a softmax, docs/models.md 3.19 step 3: of an item's rows to each other. */
@@ -466,7 +451,7 @@ static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_sana_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_sana_of(p->model)->last;
     p->modulation.rows = diti_tensor_view(p->graph, diti_sana_state_of(p->step)->row, 0, 1, 6 * p->width, 2 * p->width);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    return diti_output_modulated(p, x, last);
 }
 
 static diti_tensor diti_sana_embed(diti_pass *p) {

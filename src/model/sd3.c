@@ -453,7 +453,7 @@ static diti_tensor diti_sd3_final(diti_pass *p, diti_tensor x) {
     uint32_t layers = model->config.blocks;
     p->modulation.rows =
         diti_joint_modulation_rows(p, &diti_sd3_state_of(p->step)->modulation, layers, diti_sd3_modulation);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+    return diti_output_modulated(p, x, &model->last);
 }
 
 /* ---- where parts of such models are ---- */

@@ -478,7 +478,7 @@ static diti_tensor diti_stdit_final(diti_pass *p, diti_tensor x) {
     diti_tensor given;
     if (!state->frame_steps) {
         p->modulation.rows = diti_tensor_view(p->graph, state->row, 0, 1, DITI_STDIT_FINAL * p->width, 2 * p->width);
-        return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+        return diti_output_modulated(p, x, last);
     }
     x = diti_stdit_norm_out(p, x, state->row);
     given = diti_stdit_norm_out(p, x,

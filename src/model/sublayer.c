@@ -65,6 +65,15 @@ DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
     return diti_tensor_view(p->graph, all, (prompts - p->prompts) * rows, p->prompts * rows, 0, columns);
 }
 
+DIT_INTERNAL diti_tensor diti_select_modulation(const diti_pass *p, diti_tensor table) {
+    return diti_select_row(p->graph, table, p->step->row, "select_modulation");
+}
+
+DIT_INTERNAL diti_tensor diti_text_columns(const diti_pass *p, uint32_t columns) {
+    diti_tensor text = p->step->text;
+    return diti_tensor_view(p->graph, text, 0, diti_tensor_rows(p->graph, text), 0, columns);
+}
+
 /* Whether other devices have some of the rows. */
 static bool diti_pass_divides(const diti_pass *p) {
     return p->step->axes && diti_ranks_count(&p->step->axes->sequence) > 1;
@@ -858,6 +867,10 @@ DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublay
 
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
+}
+
+DIT_INTERNAL diti_tensor diti_output_modulated(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer) {
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, sublayer), sublayer);
 }
 
 /* ---- whole blocks ---- */

@@ -223,3 +223,17 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_ranks *
     diti_gather_columns(graph, group, out);
     return out;
 }
+
+DIT_INTERNAL void diti_all_heads_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                      const diti_weight *weight, float eps, const char *name) {
+    diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.heads = 1;
+    desc.head_dim = p->width;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = eps;
+    desc.weight = weight;
+    desc.name = name;
+    diti_qk_norm_rope(p->graph, all, &desc);
+    if (own) diti_copy(p->graph, own, x, name);
+}

@@ -474,29 +474,14 @@ typedef struct diti_wan_state { /* prepare leaves these for the steps */
 
 #define diti_wan_state_of(step) ((diti_wan_state *)(step)->family)
 
-/* RMS norm of q or k over all heads, in place: devices that have some heads each bring all of them together. */
-static void diti_wan_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *norm,
-                          const char *name) {
-    diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
-    diti_qkv_desc desc = DITI_ZERO;
-    desc.heads = 1;
-    desc.head_dim = p->width;
-    desc.norm = DITI_QKV_RMS;
-    desc.eps = diti_wan_of(p->model)->config.eps;
-    desc.weight = norm;
-    desc.name = name;
-    diti_qk_norm_rope(p->graph, all, &desc);
-    if (own) diti_copy(p->graph, own, x, name);
-}
-
 /* Keys, normed, and values. */
 static diti_tensor diti_wan_text_kv(const diti_pass *p, diti_tensor y, const diti_fused_linear *kv,
                                     const diti_weight *norm, const char *name) {
     const diti_sublayer *cross = &diti_wan_of(p->model)->blocks[p->index].base.cross;
     diti_tensor both = diti_sublayer_fused(p, y, kv, 2, cross, name);
     uint32_t rows = diti_tensor_rows(p->graph, both);
-    diti_wan_norm(p, diti_tensor_view(p->graph, both, 0, rows, 0, diti_column_shard_of(p, cross).count), cross, norm,
-                  "text_k_norm");
+    diti_all_heads_norm(p, diti_tensor_view(p->graph, both, 0, rows, 0, diti_column_shard_of(p, cross).count), cross,
+                        norm, diti_wan_of(p->model)->config.eps, "text_k_norm");
     return both;
 }
 
@@ -649,7 +634,8 @@ static void diti_wan_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     const diti_wan_block *w = &model->blocks[p->index];
     const diti_wan_state *state = diti_wan_state_of(p->step);
     diti_qkv_desc desc = DITI_ZERO;
-    diti_wan_norm(p, x, &w->base.attention, kind ? &w->norm_k : &w->norm_q, kind ? "k_norm" : "q_norm");
+    diti_all_heads_norm(p, x, &w->base.attention, kind ? &w->norm_k : &w->norm_q, diti_wan_of(p->model)->config.eps,
+                        kind ? "k_norm" : "q_norm");
     desc.head_dim = model->config.head_dim;
     desc.heads = diti_tensor_columns(p->graph, x) / desc.head_dim;
     desc.cosines = state->rotation.here_cosines;
@@ -683,7 +669,7 @@ static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_w
     const diti_wan_state *state = diti_wan_state_of(p->step);
     diti_norm_desc norm = DITI_ZERO;
     diti_tensor q = diti_sublayer_in(p, diti_sublayer_norm(p, x, &norm, cross), cross, 0), h, image;
-    diti_wan_norm(p, q, cross, &w->text_norm_q, "text_q_norm");
+    diti_all_heads_norm(p, q, cross, &w->text_norm_q, diti_wan_of(p->model)->config.eps, "text_q_norm");
     h = diti_wan_attend(p, cross, q, state->text[p->index], 0, "text_attention");
     if (state->image[p->index]) {
         image = diti_tensor_new(p->graph, DITI_F32, diti_tensor_rows(p->graph, q), diti_tensor_columns(p->graph, q),
@@ -709,7 +695,7 @@ static diti_tensor diti_wan_final(diti_pass *p, diti_tensor x) {
     diti_tensor rows = diti_wan_state_of(p->step)->rows;
     p->modulation.rows =
         diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), 6 * p->width, 2 * p->width);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+    return diti_output_modulated(p, x, last);
 }
 
 /* ---- where parts of such models are ---- */

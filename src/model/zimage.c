@@ -301,7 +301,7 @@ static void diti_zimage_prepare(diti_pass *p) {
     const diti_zimage_config *config = &model->config;
     diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t tokens = step->height / 2 * (step->width / 2), rows, i, end;
+    uint32_t tokens = step->height / 2 * (step->width / 2), rows;
     diti_zimage_state *state = diti_zimage_state_of(step);
     diti_tensor time;
     step->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
@@ -310,11 +310,7 @@ static void diti_zimage_prepare(diti_pass *p) {
     diti_rotation_prepare(graph, &state->rotations[0], step->text_batch * rows, config->head_dim / 2);
     diti_text_order_prepare(p, &state->order);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    diti_axes_blocks(step->axes, p->model->traits.layers, &i, &end);
-    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
-    diti_adaln_prepare_active(p, &state->adaln, time, 1);
-    state->final = diti_layer_f32(graph, diti_silu(graph, time, "final_silu"), &model->final_modulation,
-                                  DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->final = diti_gated_prepare(p, &state->adaln, model->blocks, time, &model->final_modulation);
     state->text = diti_zimage_text(p);
     if (step->lead) step->lead_rows = diti_zimage_filler(p, step->lead);
 }
