@@ -508,7 +508,7 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_layer
         *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
     uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
-    const struct diti_stream_blocks *stream_blocks; /* its blocks of FLUX's two kinds; NULL: it has others */
+    const struct diti_stream_blocks *stream_blocks; /* blocks of FLUX's two kinds; NULL: it has others */
     struct diti_transformer *branch; /* a control net that is a part of the model, whose component has its memory and
                                         weights; NULL: none */
 };
@@ -662,7 +662,7 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
 /* The sinusoids of all steps' timesteps, F32 [steps, columns], and, where the input has one more row, of timestep 0. */
 DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                              const float *timesteps, dit_error *err);
-/* Those of the step behind each one, and of 0 behind the last. */
+/* Sinusoids of the step behind each one, and of timestep 0 behind the last. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_write_next_timesteps(diti_plan *plan, diti_tensor input,
                                                               const diti_step_desc *step, const float *timesteps,
                                                               dit_error *err);
@@ -952,7 +952,7 @@ DIT_INTERNAL DITI_UNUSED void diti_rotation_prepare(diti_graph *graph, diti_rota
 /* Begins an evaluation: all prompts share the tables; or, by diti_text_order_table, each prompt has its own. */
 DIT_INTERNAL DITI_UNUSED void diti_rotation_begin(const diti_pass *p, diti_rotation *rotation);
 DIT_INTERNAL DITI_UNUSED void diti_rotation_begin_order(const diti_pass *p, diti_rotation *rotation, uint32_t stream);
-/* The same for blocks of all rows, and for blocks of the image's alone. */
+/* Tables for blocks of all rows, and for blocks of the image's alone. */
 DIT_INTERNAL DITI_UNUSED void diti_rotation_begin_both(const diti_pass *p, diti_rotation rotations[DITI_JOINT_STREAMS]);
 /* Rows [first, first + count) of each of so many prompts' part of a table, one prompt's behind the other's. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_rotation_rows_of(const diti_pass *p, diti_tensor table, uint32_t prompts,
@@ -1067,7 +1067,7 @@ DIT_INTERNAL DITI_UNUSED void diti_text_order_prepare(const diti_pass *p, diti_t
 /* F32 [prompts * text_tokens, columns] of table F32 [any, columns], which has the text's rows, then a filler. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order,
                                                           diti_tensor table);
-/* Of layer(text), whose places zeros fill. */
+/* Rows of layer(text), where zeros fill places. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_embed(const diti_pass *p, const diti_text_order *order,
                                                            const diti_layer *layer, uint32_t columns);
 /* diti_pass.keys of the items at hand. */
@@ -1189,8 +1189,8 @@ typedef struct diti_gated_names { /* NULL: blocks have no such layer */
     }
 typedef struct diti_gated_kind {
     uint32_t width, head_dim, feed, time; /* width: D; time: columns of the vector that modulates */
-    float eps;                            /* of the norms in front */
-    diti_activation activation;           /* of the gate; DITI_ACTIVATION_NONE: silu */
+    float eps;                            /* norms in front have it */
+    diti_activation activation;           /* the gate has it; DITI_ACTIVATION_NONE: silu */
 } diti_gated_kind;
 /* Blocks LIST0, LIST1 and so on. */
 DIT_INTERNAL DITI_UNUSED void diti_gated_blocks_load(diti_loader *loader, diti_gated_block *blocks, uint32_t count,
