@@ -99,16 +99,15 @@ static dit_result diti_anima_check(const diti_loader *loader, const diti_anima_c
                                       {offsetof(diti_anima_config, width), "patch_embed or proj_out"},
                                       {offsetof(diti_anima_config, columns), "patch_embed or proj_out"},
                                       {offsetof(diti_anima_config, out), "patch_embed or proj_out"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Anima", needs, DITI_COUNT(needs), err));
     if (config->out % 4 || config->out > 1024 || config->columns < config->out || config->width % config->head_dim ||
         config->width % 2 || config->head_dim > 256 || config->head_dim % 8 || config->blocks > DITI_ANIMA_MAX_BLOCKS)
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: an Anima transformer of %u blocks, heads of %u in a width of %u, that takes %u columns of "
+        return diti_loader_refuse(
+            loader, err,
+            "an Anima transformer of %u blocks, heads of %u in a width of %u, that takes %u columns of "
             "patches and makes %u, is out of range",
-            file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-            (unsigned)config->columns, (unsigned)config->out);
+            (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->columns,
+            (unsigned)config->out);
     return DIT_OK;
 }
 

@@ -79,17 +79,16 @@ static dit_result diti_chroma_check(const diti_loader *loader, const diti_chroma
         {offsetof(diti_chroma_config, width), "x_embedder (img_in) or proj_out (final_layer)"},
         {offsetof(diti_chroma_config, in), "x_embedder (img_in) or proj_out (final_layer)"},
         {offsetof(diti_chroma_config, out), "x_embedder (img_in) or proj_out (final_layer)"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Chroma", needs, DITI_COUNT(needs), err));
     if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 4 || config->doubles + config->singles > DITI_CHROMA_MAX_BLOCKS ||
         config->sinusoids % 8 || config->layers > DITI_CHROMA_MAX_LAYERS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Chroma transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
-                         "columns and makes %u, with %u layers of modulation of %u columns, is out of range",
-                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->in, (unsigned)config->out, (unsigned)config->layers,
-                         (unsigned)config->sinusoids);
+        return diti_loader_refuse(loader, err,
+                                  "a Chroma transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                                  "columns and makes %u, with %u layers of modulation of %u columns, is out of range",
+                                  (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                                  (unsigned)config->width, (unsigned)config->in, (unsigned)config->out,
+                                  (unsigned)config->layers, (unsigned)config->sinusoids);
     return DIT_OK;
 }
 

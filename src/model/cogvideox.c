@@ -74,13 +74,11 @@ static dit_result diti_cogvideox_read_shapes(diti_loader *loader, diti_cogvideox
     if (config->patch_frames > 1) config->channels /= volume;
     if (!config->width || !config->channels || !config->text || !config->embedding || !config->head_dim ||
         config->patch > 16 || config->channels > 1024) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a CogVideoX transformer without %s: the file is incomplete",
-                         diti_checkpoint_name(loader->checkpoint),
-                         !config->head_dim    ? "blocks"
-                         : !config->text      ? "patch_embed.text_proj"
-                         : !config->embedding ? "time_embedding"
-                                              : "patch embedding");
+        return diti_loader_refuse(loader, err, "a CogVideoX transformer without %s: the file is incomplete",
+                                  !config->head_dim    ? "blocks"
+                                  : !config->text      ? "patch_embed.text_proj"
+                                  : !config->embedding ? "time_embedding"
+                                                       : "patch embedding");
     }
     config->out_channels /= volume;
     return DIT_OK;

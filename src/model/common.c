@@ -34,9 +34,8 @@ DIT_INTERNAL dit_result diti_refuse_others(diti_loader *loader, const char *cons
         const diti_stored_tensor *tensor = diti_model_find(loader->checkpoint, loader->prefix, others[i][0]);
         if (!tensor) tensor = diti_loader_find(loader, others[i][0]);
         if (tensor)
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "%s: tensor '%.100s' belongs to %s: it is not supported; use %s",
-                             diti_checkpoint_name(loader->checkpoint), tensor->name, others[i][1], instead);
+            return diti_loader_refuse(loader, err, "tensor '%.100s' belongs to %s: it is not supported; use %s",
+                                      tensor->name, others[i][1], instead);
     }
     return DIT_OK;
 }
@@ -55,9 +54,8 @@ DIT_INTERNAL dit_result diti_settings_check_known(diti_settings *settings, const
 DIT_INTERNAL dit_result diti_check_patches(const diti_loader *loader, const char *title, uint32_t patch,
                                            uint32_t channels, dit_error *err) {
     if (patch <= 16 && channels <= 1024) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a transformer of %s with patches of %u and %u channels is out of range",
-                     diti_checkpoint_name(loader->checkpoint), title, (unsigned)patch, (unsigned)channels);
+    return diti_loader_refuse(loader, err, "a transformer of %s with patches of %u and %u channels is out of range",
+                              title, (unsigned)patch, (unsigned)channels);
 }
 
 /* Row 1 is a place to the right of the origin: its columns 0 and width / 4 are sine and cosine of 1 / interpolation, in

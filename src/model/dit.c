@@ -85,11 +85,10 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     if (!config->width || !config->channels || !config->patch || !config->blocks || classes < 2) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a DiT without %s: the file is incomplete",
-                         diti_checkpoint_name(loader->checkpoint),
-                         !config->blocks ? "blocks"
-                         : classes < 2   ? "a table of classes"
-                                         : "patch embedding");
+        return diti_loader_refuse(loader, err, "a DiT without %s: the file is incomplete",
+                                  !config->blocks ? "blocks"
+                                  : classes < 2   ? "a table of classes"
+                                                  : "patch embedding");
     }
     DITI_TRY(diti_check_patches(loader, "DiT", config->patch, config->channels, err));
     config->classes = classes - 1;

@@ -47,15 +47,15 @@ static dit_result diti_ernie_check(const diti_loader *loader, const diti_ernie_c
                                       {offsetof(diti_ernie_config, width), "x_embedder or final_linear"},
                                       {offsetof(diti_ernie_config, channels), "x_embedder or final_linear"},
                                       {offsetof(diti_ernie_config, out), "x_embedder or final_linear"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "ERNIE-Image", needs, DITI_COUNT(needs), err));
     if (config->channels != config->out || config->out > 1024 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->width % 4 || config->blocks > DITI_ERNIE_MAX_BLOCKS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an ERNIE-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
-                         "channels and makes %u, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->channels, (unsigned)config->out);
+        return diti_loader_refuse(
+            loader, err,
+            "an ERNIE-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+            "channels and makes %u, is out of range",
+            (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->channels,
+            (unsigned)config->out);
     return DIT_OK;
 }
 

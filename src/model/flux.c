@@ -71,7 +71,7 @@ typedef struct diti_flux {
 
 /* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
    those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
-static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
+static dit_result diti_flux_check_input(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
                                         dit_error *err) {
     const uint32_t mask = 64;
     config->channels = out / 4;
@@ -81,34 +81,34 @@ static dit_result diti_flux_check_input(const char *file, diti_flux_config *conf
     config->mask = mask;
     config->condition += mask;
     if (in == 2 * out + 4 * mask) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
+    return diti_loader_refuse(
+        loader, err,
+        "a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
         "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
-        file, (unsigned)in, (unsigned)out);
+        (unsigned)in, (unsigned)out);
 }
 
 static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
         !config->pooled || !in || !out || !config->head_dim) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
-            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
-            : !config->text                                            ? "context_embedder (txt_in)"
-            : !config->pooled                                          ? "text_embedder (vector_in)"
-            : !config->head_dim                                        ? "norms of queries"
-                                : "x_embedder (img_in) or proj_out (final_layer)");
+        return diti_loader_refuse(loader, err, "a FLUX transformer without %s: the file is incomplete",
+                                  !config->doubles || (!config->singles && !config->control)
+                                      ? "blocks of both kinds, double and single"
+                                  : !config->text     ? "context_embedder (txt_in)"
+                                  : !config->pooled   ? "text_embedder (vector_in)"
+                                  : !config->head_dim ? "norms of queries"
+                                                      : "x_embedder (img_in) or proj_out (final_layer)");
     }
-    DITI_TRY(diti_flux_check_input(file, config, in, out, err));
+    DITI_TRY(diti_flux_check_input(loader, config, in, out, err));
     if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
         config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
-                         "patches is out of range",
-                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)in);
+        return diti_loader_refuse(
+            loader, err,
+            "a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
+            "patches is out of range",
+            (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim, (unsigned)config->width,
+            (unsigned)in);
     }
     return DIT_OK;
 }

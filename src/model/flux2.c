@@ -109,16 +109,15 @@ static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_c
         {offsetof(diti_flux2_config, width), "x_embedder (img_in) or proj_out (final_layer)"},
         {offsetof(diti_flux2_config, channels), "x_embedder (img_in) or proj_out (final_layer)"},
         {offsetof(diti_flux2_config, out), "x_embedder (img_in) or proj_out (final_layer)"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "FLUX.2", needs, DITI_COUNT(needs), err));
     if (config->channels != config->out || config->out > 1024 || config->out % 4 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->feed % 8 ||
         config->doubles + config->singles > DITI_FLUX2_MAX_BLOCKS) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a FLUX.2 transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
-                         "columns and makes %u, is out of range",
-                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->channels, (unsigned)config->out);
+        return diti_loader_refuse(loader, err,
+                                  "a FLUX.2 transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                                  "columns and makes %u, is out of range",
+                                  (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                                  (unsigned)config->width, (unsigned)config->channels, (unsigned)config->out);
     }
     return DIT_OK;
 }

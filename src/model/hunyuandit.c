@@ -141,13 +141,12 @@ static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuand
     config->sized = diti_loader_find(loader, "time_extra_emb.style_embedder.weight") != NULL;
     if (!config->width || !config->channels || !config->patch || !config->blocks || !config->head_dim ||
         config->text2_tokens < 2 || texts < config->text2_tokens || !config->pooled || !config->inner) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a HunyuanDiT without %s: the file is incomplete",
-                         diti_checkpoint_name(loader->checkpoint),
-                         !config->blocks                               ? "blocks"
-                         : config->text2_tokens < 2 || !config->pooled ? "pooler"
-                         : texts < config->text2_tokens                ? "text_embedding_padding"
-                         : !config->head_dim || !config->inner         ? "a whole first block"
-                                                                       : "patch embedding");
+        return diti_loader_refuse(loader, err, "a HunyuanDiT without %s: the file is incomplete",
+                                  !config->blocks                               ? "blocks"
+                                  : config->text2_tokens < 2 || !config->pooled ? "pooler"
+                                  : texts < config->text2_tokens                ? "text_embedding_padding"
+                                  : !config->head_dim || !config->inner         ? "a whole first block"
+                                                                                : "patch embedding");
     }
     config->text2_tokens--; /* the first position is the mean's */
     config->text_tokens = texts - config->text2_tokens;

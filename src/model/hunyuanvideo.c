@@ -100,23 +100,23 @@ static dit_result diti_hunyuanvideo_check(const diti_loader *loader, const diti_
         {offsetof(diti_hunyuanvideo_config, width), "x_embedder (img_in) or proj_out (final_layer)"},
         {offsetof(diti_hunyuanvideo_config, channels), "x_embedder (img_in) or proj_out (final_layer)"},
         {offsetof(diti_hunyuanvideo_config, out), "x_embedder (img_in) or proj_out (final_layer)"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "HunyuanVideo", needs, DITI_COUNT(needs), err));
     if (4 * config->channels != config->out) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a HunyuanVideo transformer that takes %u channels and makes %u; those that continue a "
-                         "picture take more than a latent and are not supported",
-                         file, (unsigned)config->channels, (unsigned)config->out / 4);
+        return diti_loader_refuse(
+            loader, err,
+            "a HunyuanVideo transformer that takes %u channels and makes %u; those that continue a "
+            "picture take more than a latent and are not supported",
+            (unsigned)config->channels, (unsigned)config->out / 4);
     }
     if (config->channels > 256 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
         config->refiners > DITI_MAX_REFINERS || config->doubles + config->singles > DITI_HUNYUANVIDEO_MAX_BLOCKS ||
         config->text % 4) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a HunyuanVideo transformer of %u + %u + %u blocks, heads of %u in a width of %u, %u "
-                         "columns of text and %u channels is out of range",
-                         file, (unsigned)config->refiners, (unsigned)config->doubles, (unsigned)config->singles,
-                         (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->text,
-                         (unsigned)config->channels);
+        return diti_loader_refuse(loader, err,
+                                  "a HunyuanVideo transformer of %u + %u + %u blocks, heads of %u in a width of %u, %u "
+                                  "columns of text and %u channels is out of range",
+                                  (unsigned)config->refiners, (unsigned)config->doubles, (unsigned)config->singles,
+                                  (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->text,
+                                  (unsigned)config->channels);
     }
     return DIT_OK;
 }

@@ -114,22 +114,22 @@ static dit_result diti_hunyuanvideo15_check(const diti_loader *loader, const dit
         {offsetof(diti_hunyuanvideo15_config, picture), "image_embedder (vision_in)"},
         {offsetof(diti_hunyuanvideo15_config, head_dim), "norms of queries"},
         {offsetof(diti_hunyuanvideo15_config, channels), "proj_out (final_layer)"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "HunyuanVideo 1.5", needs, DITI_COUNT(needs), err));
     if (in != 2 * config->channels + 1)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a HunyuanVideo 1.5 transformer that takes %u channels and makes %u: only the latent, a "
-                         "picture's and a mask are known; those that enlarge clips (sr) are not supported",
-                         file, (unsigned)in, (unsigned)config->channels);
+        return diti_loader_refuse(
+            loader, err,
+            "a HunyuanVideo 1.5 transformer that takes %u channels and makes %u: only the latent, a "
+            "picture's and a mask are known; those that enlarge clips (sr) are not supported",
+            (unsigned)in, (unsigned)config->channels);
     if (config->channels > 128 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
         config->refiners > DITI_MAX_REFINERS || config->blocks > DITI_HUNYUANVIDEO15_MAX_BLOCKS || config->text % 4 ||
         config->glyphs % 4)
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a HunyuanVideo 1.5 transformer of %u + %u blocks, heads of %u in a width of %u, %u and %u "
+        return diti_loader_refuse(
+            loader, err,
+            "a HunyuanVideo 1.5 transformer of %u + %u blocks, heads of %u in a width of %u, %u and %u "
             "columns of text and %u channels is out of range",
-            file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
-            (unsigned)config->width, (unsigned)config->text, (unsigned)config->glyphs, (unsigned)config->channels);
+            (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+            (unsigned)config->text, (unsigned)config->glyphs, (unsigned)config->channels);
     return DIT_OK;
 }
 

@@ -71,16 +71,16 @@ static dit_result diti_ideogram4_check(const diti_loader *loader, const diti_ide
                                       {offsetof(diti_ideogram4_config, width), "input_proj or final_layer"},
                                       {offsetof(diti_ideogram4_config, channels), "input_proj or final_layer"},
                                       {offsetof(diti_ideogram4_config, out), "input_proj or final_layer"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Ideogram 4", needs, DITI_COUNT(needs), err));
     if (config->channels != config->out || config->out > 1024 || config->out % 4 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->width % 4 || config->time % 4 ||
         config->text > 65536 || config->blocks > DITI_IDEOGRAM4_MAX_BLOCKS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an Ideogram 4 transformer of %u blocks, heads of %u in a width of %u, and %u columns of "
-                         "text, that takes %u channels and makes %u, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->text, (unsigned)config->channels, (unsigned)config->out);
+        return diti_loader_refuse(
+            loader, err,
+            "an Ideogram 4 transformer of %u blocks, heads of %u in a width of %u, and %u columns of "
+            "text, that takes %u channels and makes %u, is out of range",
+            (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->text,
+            (unsigned)config->channels, (unsigned)config->out);
     return DIT_OK;
 }
 

@@ -76,23 +76,23 @@ static dit_result diti_kandinsky_check(const diti_loader *loader, const diti_kan
                                       {offsetof(diti_kandinsky_config, width), "visual_embeddings or out_layer"},
                                       {offsetof(diti_kandinsky_config, columns), "visual_embeddings or out_layer"},
                                       {offsetof(diti_kandinsky_config, out), "visual_embeddings or out_layer"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Kandinsky 5", needs, DITI_COUNT(needs), err));
     if (config->columns != config->out &&
         (config->columns != 2 * config->out + 4 || config->width == DITI_KANDINSKY_IMAGE_WIDTH))
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a Kandinsky 5 transformer of width %u that takes %u columns of patches and makes %u; those "
+        return diti_loader_refuse(
+            loader, err,
+            "a Kandinsky 5 transformer of width %u that takes %u columns of patches and makes %u; those "
             "that edit a picture are not supported; use Kandinsky-5.0-T2I or Kandinsky-5.0-T2V",
-            file, (unsigned)config->width, (unsigned)config->columns, (unsigned)config->out);
+            (unsigned)config->width, (unsigned)config->columns, (unsigned)config->out);
     if (config->out % 4 || config->out > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
         config->head_dim % 8 || config->width % 4 || config->blocks > DITI_KANDINSKY_MAX_BLOCKS ||
         config->text_blocks > DITI_KANDINSKY_MAX_TEXT_BLOCKS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Kandinsky 5 transformer of %u + %u blocks, heads of %u in a width of %u and %u columns "
-                         "of patches is out of range",
-                         file, (unsigned)config->text_blocks, (unsigned)config->blocks, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->out);
+        return diti_loader_refuse(
+            loader, err,
+            "a Kandinsky 5 transformer of %u + %u blocks, heads of %u in a width of %u and %u columns "
+            "of patches is out of range",
+            (unsigned)config->text_blocks, (unsigned)config->blocks, (unsigned)config->head_dim,
+            (unsigned)config->width, (unsigned)config->out);
     return DIT_OK;
 }
 

@@ -103,8 +103,8 @@ typedef struct diti_krea2 {
 static dit_result diti_krea2_read_sum(diti_loader *loader, diti_krea2_config *config, dit_error *err) {
     const diti_stored_tensor *tensor = diti_loader_find(loader, "text_fusion.projector.weight");
     if (!tensor || diti_stored_tensor_elements(tensor) != config->states)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the sum of %u states of text (projector) is missing",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->states);
+        return diti_loader_refuse(loader, err, "the sum of %u states of text (projector) is missing",
+                                  (unsigned)config->states);
     return diti_checkpoint_read_float(loader->checkpoint, tensor, config->sum, config->states, err);
 }
 
@@ -120,18 +120,17 @@ static dit_result diti_krea2_check(const diti_loader *loader, const diti_krea2_c
                                       {offsetof(diti_krea2_config, out), "img_in or final_layer"},
                                       {offsetof(diti_krea2_config, text_feed), "img_in or final_layer"},
                                       {offsetof(diti_krea2_config, time), "img_in or final_layer"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Krea 2", needs, DITI_COUNT(needs), err));
     if (config->in != config->out || config->in % 4 || config->in > 1024 || config->head_dim > 256 ||
         config->head_dim % 8 || config->width % config->head_dim || config->kv_rows % config->head_dim ||
         config->width % (config->kv_rows ? config->kv_rows : 1) || config->text % config->text_head_dim ||
         config->text_head_dim % 4 || config->blocks > DITI_KREA2_MAX_BLOCKS || config->states > DITI_KREA2_MAX_STATES)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Krea 2 transformer of %u blocks, heads of %u in widths of %u and %u, and %u states of "
-                         "text, that takes %u columns of patches and makes %u, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->kv_rows, (unsigned)config->states, (unsigned)config->in,
-                         (unsigned)config->out);
+        return diti_loader_refuse(
+            loader, err,
+            "a Krea 2 transformer of %u blocks, heads of %u in widths of %u and %u, and %u states of "
+            "text, that takes %u columns of patches and makes %u, is out of range",
+            (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->kv_rows,
+            (unsigned)config->states, (unsigned)config->in, (unsigned)config->out);
     return DIT_OK;
 }
 

@@ -110,15 +110,16 @@ static dit_result diti_longcat_check(const diti_loader *loader, const diti_longc
         {offsetof(diti_longcat_config, width), "x_embedder (img_in) or proj_out (final_layer)"},
         {offsetof(diti_longcat_config, in), "x_embedder (img_in) or proj_out (final_layer)"},
         {offsetof(diti_longcat_config, out), "x_embedder (img_in) or proj_out (final_layer)"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint), *title = diti_longcat_title(config);
+    const char *title = diti_longcat_title(config);
     DITI_TRY(diti_config_complete(loader, config, title, needs, DITI_COUNT(needs), err));
     if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 4 || config->doubles + config->singles > DITI_LONGCAT_MAX_BLOCKS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a transformer of %s with %u + %u blocks, heads of %u in a width of %u, that takes %u "
-                         "columns of patches and makes %u, is out of range",
-                         file, title, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->in, (unsigned)config->out);
+        return diti_loader_refuse(
+            loader, err,
+            "a transformer of %s with %u + %u blocks, heads of %u in a width of %u, that takes %u "
+            "columns of patches and makes %u, is out of range",
+            title, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+            (unsigned)config->width, (unsigned)config->in, (unsigned)config->out);
     return DIT_OK;
 }
 

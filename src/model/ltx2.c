@@ -107,7 +107,6 @@ typedef struct diti_ltx2 {
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_ltx2_check(const diti_loader *loader, const diti_ltx2_config *config, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     uint32_t i;
     bool good = config->blocks && config->blocks <= DITI_LTX2_MAX_BLOCKS && config->channels <= 1024 &&
                 config->channels % 8 == 0 && config->in_audio == config->channels &&
@@ -119,12 +118,13 @@ static dit_result diti_ltx2_check(const diti_loader *loader, const diti_ltx2_con
                (uint64_t)config->heads[i] * config->head_dim[i] == config->width[i];
     good = good && config->heads[0] == config->heads[1];
     if (good) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: an LTX-2 transformer of %u blocks, %u heads of %u and %u in widths of %u and %u, %u and %u "
-                     "channels is out of range",
-                     file, (unsigned)config->blocks, (unsigned)config->heads[0], (unsigned)config->head_dim[0],
-                     (unsigned)config->head_dim[1], (unsigned)config->width[0], (unsigned)config->width[1],
-                     (unsigned)config->channels, (unsigned)config->in_audio);
+    return diti_loader_refuse(
+        loader, err,
+        "an LTX-2 transformer of %u blocks, %u heads of %u and %u in widths of %u and %u, %u and %u "
+        "channels is out of range",
+        (unsigned)config->blocks, (unsigned)config->heads[0], (unsigned)config->head_dim[0],
+        (unsigned)config->head_dim[1], (unsigned)config->width[0], (unsigned)config->width[1],
+        (unsigned)config->channels, (unsigned)config->in_audio);
 }
 
 /* Only what published models have is known; newer: LTX-2.5, by a tensor of its own. */

@@ -131,18 +131,19 @@ static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumin
                                       {offsetof(diti_lumina2_config, width), "x_embedder or the last layer"},
                                       {offsetof(diti_lumina2_config, in), "x_embedder or the last layer"},
                                       {offsetof(diti_lumina2_config, out), "x_embedder or the last layer"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint), *title = diti_lumina2_title(config);
+    const char *title = diti_lumina2_title(config);
     DITI_TRY(diti_config_complete(loader, config, title, needs, DITI_COUNT(needs), err));
     if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
         config->kv_width % config->head_dim || config->width % config->kv_width || config->head_dim > 256 ||
         config->head_dim % 4 || config->time % 4 || config->blocks + 2 * config->refiners > DITI_LUMINA2_MAX_BLOCKS ||
         diti_lumina2_modulation(config, config->refiners + config->doubles + config->blocks) > DITI_ADALN_LAYERS) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a transformer of %s with %u + %u + %u blocks, heads of %u in widths of %u and %u, that "
-                         "takes %u columns of patches and makes %u, is out of range",
-                         file, title, (unsigned)config->refiners, (unsigned)config->doubles, (unsigned)config->blocks,
-                         (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->kv_width,
-                         (unsigned)config->in, (unsigned)config->out);
+        return diti_loader_refuse(
+            loader, err,
+            "a transformer of %s with %u + %u + %u blocks, heads of %u in widths of %u and %u, that "
+            "takes %u columns of patches and makes %u, is out of range",
+            title, (unsigned)config->refiners, (unsigned)config->doubles, (unsigned)config->blocks,
+            (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->kv_width, (unsigned)config->in,
+            (unsigned)config->out);
     }
     return DIT_OK;
 }

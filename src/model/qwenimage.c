@@ -43,15 +43,14 @@ static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwe
                                       {offsetof(diti_qwenimage_config, width), "img_in or proj_out"},
                                       {offsetof(diti_qwenimage_config, in), "img_in or proj_out"},
                                       {offsetof(diti_qwenimage_config, out), "img_in or proj_out"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Qwen-Image", needs, DITI_COUNT(needs), err));
     if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 4 || config->blocks > DITI_QWENIMAGE_MAX_BLOCKS) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Qwen-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
-                         "columns of patches and makes %u, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->in, (unsigned)config->out);
+        return diti_loader_refuse(loader, err,
+                                  "a Qwen-Image transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+                                  "columns of patches and makes %u, is out of range",
+                                  (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                                  (unsigned)config->in, (unsigned)config->out);
     }
     return DIT_OK;
 }
@@ -70,10 +69,10 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     const diti_stored_tensor *marker = diti_loader_find(loader, "__index_timestep_zero__");
     if (diti_setting_bool(&settings, "use_layer3d_rope", false) ||
         diti_loader_find(loader, "time_text_embed.addition_t_embedding.weight"))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a transformer of Qwen-Image-Layered, which makes a picture of several layers, is not "
-                         "supported; use one of Qwen-Image, Qwen-Image-Edit or Qwen-Image-2.1",
-                         diti_checkpoint_name(loader->checkpoint));
+        return diti_loader_refuse(
+            loader, err,
+            "a transformer of Qwen-Image-Layered, which makes a picture of several layers, is not "
+            "supported; use one of Qwen-Image, Qwen-Image-Edit or Qwen-Image-2.1");
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".img_mod.1.weight");
     DITI_TRY(diti_qwenimage_check(loader, config, err));

@@ -47,15 +47,15 @@ static dit_result diti_qwenimage21_check(const diti_loader *loader, const diti_q
                                       {offsetof(diti_qwenimage21_config, width), "img_in or proj_out"},
                                       {offsetof(diti_qwenimage21_config, in), "img_in or proj_out"},
                                       {offsetof(diti_qwenimage21_config, channels), "img_in or proj_out"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Qwen-Image-2.1", needs, DITI_COUNT(needs), err));
     if (config->in != config->channels || config->in > 256 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 8 || config->blocks > DITI_MAX_BLOCKS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Qwen-Image-2.1 transformer of %u blocks, heads of %u in a width of %u, that takes %u "
-                         "channels and makes %u, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->in, (unsigned)config->channels);
+        return diti_loader_refuse(
+            loader, err,
+            "a Qwen-Image-2.1 transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+            "channels and makes %u, is out of range",
+            (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width, (unsigned)config->in,
+            (unsigned)config->channels);
     return DIT_OK;
 }
 

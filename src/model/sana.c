@@ -102,16 +102,16 @@ static dit_result diti_sana_check(const diti_loader *loader, const diti_sana_con
                                       {offsetof(diti_sana_config, width), "patch embedding"},
                                       {offsetof(diti_sana_config, channels), "patch embedding"},
                                       {offsetof(diti_sana_config, patch), "patch embedding"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Sana", needs, DITI_COUNT(needs), err));
     if (config->width % 4 || config->hidden % 8 || config->patch > 16 || config->channels > 1024 ||
         config->blocks > DITI_SANA_MAX_BLOCKS || config->head_dim % 4 || config->width % config->head_dim ||
         config->width % config->text_head_dim || config->head_dim > 128 || config->text_head_dim > 256)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Sana transformer of %u blocks, heads of %u and, to the text, of %u in a width of %u, "
-                         "patches of %u and %u channels, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->text_head_dim,
-                         (unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
+        return diti_loader_refuse(
+            loader, err,
+            "a Sana transformer of %u blocks, heads of %u and, to the text, of %u in a width of %u, "
+            "patches of %u and %u channels, is out of range",
+            (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->text_head_dim,
+            (unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
     return DIT_OK;
 }
 

@@ -129,21 +129,19 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
 
 /* Control nets that are made another way than those of docs/models.md 3.3.1. */
 static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
     if (!config->control) return DIT_OK;
     if (!config->text || !config->channels)
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
-            "SD3.5 large are), is not supported; use one that has both",
-            file);
+        return diti_loader_refuse(
+            loader, err,
+            "a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
+            "SD3.5 large are), is not supported; use one that has both");
     if (channels == config->channels) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
+    return diti_loader_refuse(
+        loader, err,
+        "a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
         "supported; use one that follows a picture",
-        file, (unsigned)config->channels, (unsigned)channels);
+        (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -155,15 +153,15 @@ static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_confi
         {offsetof(diti_sd3_config, width), "patch embedding (x_embedder) or a last layer as wide as its patches"},
         {offsetof(diti_sd3_config, channels), "patch embedding (x_embedder) or a last layer as wide as its patches"},
         {offsetof(diti_sd3_config, patch), "patch embedding (x_embedder) or a last layer as wide as its patches"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "SD3", needs, DITI_COUNT(needs), err));
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
         config->patch > 16 || config->channels > 1024 || config->table > 4096 || config->blocks > DITI_SD3_MAX_BLOCKS) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an SD3 transformer of %u blocks, %u heads of %u in a width of %u, patches of %u in %u "
-                         "channels is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->heads, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
+        return diti_loader_refuse(
+            loader, err,
+            "an SD3 transformer of %u blocks, %u heads of %u in a width of %u, patches of %u in %u "
+            "channels is out of range",
+            (unsigned)config->blocks, (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width,
+            (unsigned)config->patch, (unsigned)config->channels);
     }
     return DIT_OK;
 }

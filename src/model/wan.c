@@ -123,25 +123,23 @@ static dit_result diti_wan_read_shapes(diti_loader *loader, diti_wan_config *con
     uint64_t channels;
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     if (!config->width || !config->text || !config->feed || !patch || config->out_channels / area == 0) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Wan transformer without %s: the file is incomplete",
-                         diti_checkpoint_name(loader->checkpoint),
-                         !patch           ? "patch_embedding"
-                         : !config->feed  ? "blocks"
-                         : !config->text  ? "text_embedding"
-                         : !config->width ? "time_embedding"
-                                          : "a layer behind the blocks");
+        return diti_loader_refuse(loader, err, "a Wan transformer without %s: the file is incomplete",
+                                  !patch           ? "patch_embedding"
+                                  : !config->feed  ? "blocks"
+                                  : !config->text  ? "text_embedding"
+                                  : !config->width ? "time_embedding"
+                                                   : "a layer behind the blocks");
     }
     config->pictures = places ? 2 : config->image != 0;
     if (places && diti_stored_tensor_elements(places) != 2ull * DITI_WAN_IMAGE_TOKENS * config->image)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Wan transformer whose tokens of pictures have other places than two of %u is not known",
-                         diti_checkpoint_name(loader->checkpoint), DITI_WAN_IMAGE_TOKENS);
+        return diti_loader_refuse(
+            loader, err, "a Wan transformer whose tokens of pictures have other places than two of %u is not known",
+            DITI_WAN_IMAGE_TOKENS);
     channels = diti_stored_tensor_elements(patch) / area / config->width; /* some GGUF files join its dimensions */
     if (!channels || channels > 1024 || config->frequencies % 2) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Wan transformer with %llu channels and %u frequencies is out of range",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned long long)channels,
-                         (unsigned)config->frequencies);
+        return diti_loader_refuse(loader, err,
+                                  "a Wan transformer with %llu channels and %u frequencies is out of range",
+                                  (unsigned long long)channels, (unsigned)config->frequencies);
     }
     config->channels = (uint32_t)channels;
     config->patch = DITI_WAN_PATCH;
@@ -162,11 +160,12 @@ static dit_result diti_wan_read_vace(diti_loader *loader, diti_wan_config *confi
     if (settings->result < 0 || (!named && !patch && !count)) return settings->result;
     channels = patch ? diti_stored_tensor_elements(patch) / (DITI_WAN_PATCH * DITI_WAN_PATCH) / config->width : 0;
     if (!count || count > config->blocks || channels <= 2 * config->out_channels || channels > 1024 || config->image)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Wan VACE transformer with %u vace_blocks beside %u blocks, %u channels of a clip to "
-                         "follow%s is not known",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)count, (unsigned)config->blocks,
-                         (unsigned)channels, config->image ? " and tokens of a picture" : "");
+        return diti_loader_refuse(
+            loader, err,
+            "a Wan VACE transformer with %u vace_blocks beside %u blocks, %u channels of a clip to "
+            "follow%s is not known",
+            (unsigned)count, (unsigned)config->blocks, (unsigned)channels,
+            config->image ? " and tokens of a picture" : "");
     config->vace = count;
     config->vace_channels = (uint32_t)channels;
     for (i = 0; i < count; i++) {

@@ -78,16 +78,16 @@ static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage
                                       {offsetof(diti_zimage_config, width), "x_embedder or final_layer"},
                                       {offsetof(diti_zimage_config, in), "x_embedder or final_layer"},
                                       {offsetof(diti_zimage_config, out), "x_embedder or final_layer"}};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     DITI_TRY(diti_config_complete(loader, config, "Z-Image", needs, DITI_COUNT(needs), err));
     if (config->in != config->out || config->in % 4 || config->in > 1024 || config->width % config->head_dim ||
         config->head_dim > 256 || config->head_dim % 4 ||
         config->blocks + 2 * config->refiners > DITI_ZIMAGE_MAX_BLOCKS || config->width % 4 || config->time % 4) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
-                         "columns of patches and makes %u, is out of range",
-                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->in, (unsigned)config->out);
+        return diti_loader_refuse(
+            loader, err,
+            "a Z-Image transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+            "columns of patches and makes %u, is out of range",
+            (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+            (unsigned)config->in, (unsigned)config->out);
     }
     return DIT_OK;
 }

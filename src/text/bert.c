@@ -64,18 +64,16 @@ static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *js
 }
 
 static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_config *config, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->columns || !config->positions || !config->kinds || !config->hidden || !config->blocks) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a BERT: %s is missing or has an impossible shape",
-                         file,
-                         !config->columns     ? "the token embedding"
-                         : !config->positions ? "the position embedding"
-                         : !config->kinds     ? "the token type embedding"
-                                              : "a matrix of layer 0");
+        return diti_loader_refuse(loader, err, "not a BERT: %s is missing or has an impossible shape",
+                                  !config->columns     ? "the token embedding"
+                                  : !config->positions ? "the position embedding"
+                                  : !config->kinds     ? "the token type embedding"
+                                                       : "a matrix of layer 0");
     }
     if (!config->heads || config->columns % config->heads || config->columns / config->heads > 512) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a BERT of %u channels in %u heads is not known", file,
-                         (unsigned)config->columns, (unsigned)config->heads);
+        return diti_loader_refuse(loader, err, "a BERT of %u channels in %u heads is not known",
+                                  (unsigned)config->columns, (unsigned)config->heads);
     }
     return DIT_OK;
 }

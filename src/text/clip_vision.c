@@ -49,12 +49,12 @@ static dit_result diti_clip_vision_read(diti_component *component, diti_loader *
         vision->pixels / vision->patch == vision->side && config->columns % config->heads == 0 &&
         config->columns / config->heads <= 512)
         return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: not an image encoder that dit.h knows, a CLIP or SigLIP vision model of two layers or more: %u channels "
+    return diti_loader_refuse(
+        loader, err,
+        "not an image encoder that dit.h knows, a CLIP or SigLIP vision model of two layers or more: %u channels "
         "in %u heads, %u layers, %u tokens, patches of %u of %u pixels",
-        diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
-        (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch, (unsigned)vision->pixels);
+        (unsigned)config->columns, (unsigned)config->heads, (unsigned)config->blocks, (unsigned)config->positions,
+        (unsigned)vision->patch, (unsigned)vision->pixels);
 }
 
 static uint32_t diti_clip_vision_layers(const diti_clip_config *config) {

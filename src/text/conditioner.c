@@ -48,10 +48,9 @@ static dit_result diti_conditioner_read(diti_component *component, diti_loader *
     if (config->blocks && config->width && config->columns && config->source && config->hidden && config->head_dim &&
         config->width % config->head_dim == 0 && config->head_dim % 4 == 0 && config->head_dim <= 256)
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a text conditioner of %u blocks and heads of %u in a width of %u is out of range",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->head_dim,
-                     (unsigned)config->width);
+    return diti_loader_refuse(loader, err,
+                              "a text conditioner of %u blocks and heads of %u in a width of %u is out of range",
+                              (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width);
 }
 
 static void diti_conditioner_load_attention(diti_loader *loader, diti_conditioner_attention *out,

@@ -210,17 +210,16 @@ static dit_result diti_connectors_read(diti_component *component, diti_loader *l
     DITI_TRY(settings.result);
     if (good && own->states && all == own->states * own->columns && own->states <= DITI_TAPS_ALL) return DIT_OK;
     if (!all || !own->each[0].width || !own->each[1].width)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: LTX-2's connectors without %s, which neither this file nor the transformer's has",
-                         diti_checkpoint_name(loader->checkpoint),
-                         all ? "their blocks (video_embeddings_connector, audio_embeddings_connector)"
-                             : "what reads the text encoder (text_embedding_projection)");
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: connectors of %u and %u blocks in widths of %u and %u for %u channels of a text encoder are "
-                     "out of range",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)own->each[0].blocks,
-                     (unsigned)own->each[1].blocks, (unsigned)own->each[0].width, (unsigned)own->each[1].width,
-                     (unsigned)all);
+        return diti_loader_refuse(loader, err,
+                                  "LTX-2's connectors without %s, which neither this file nor the transformer's has",
+                                  all ? "their blocks (video_embeddings_connector, audio_embeddings_connector)"
+                                      : "what reads the text encoder (text_embedding_projection)");
+    return diti_loader_refuse(
+        loader, err,
+        "connectors of %u and %u blocks in widths of %u and %u for %u channels of a text encoder are "
+        "out of range",
+        (unsigned)own->each[0].blocks, (unsigned)own->each[1].blocks, (unsigned)own->each[0].width,
+        (unsigned)own->each[1].width, (unsigned)all);
 }
 
 static void diti_connector_load(diti_component *component, diti_loader *loader, diti_connector *out, const char *name,

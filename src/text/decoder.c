@@ -383,40 +383,39 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
 static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_config *config, dit_error *err) {
     static const char *const foreign[] = {"self_attn.o_proj.bias", "mlp.gate_proj.bias", "mlp.up_proj.bias",
                                           "mlp.down_proj.bias"};
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     const diti_stored_tensor *tensor;
     char name[64];
     size_t i;
     if (!config->columns || !config->q_rows || !config->kv_rows || !config->hidden || !config->layers)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: not a language model that dit knows: %s is missing or has an impossible shape", file,
-                         config->columns ? "a matrix of layer 0" : "the token embedding");
+        return diti_loader_refuse(loader, err,
+                                  "not a language model that dit knows: %s is missing or has an impossible shape",
+                                  config->columns ? "a matrix of layer 0" : "the token embedding");
     if (config->q_rows != (uint64_t)config->heads * config->head_dim ||
         config->kv_rows != (uint64_t)config->kv_heads * config->head_dim || config->heads % config->kv_heads)
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: %u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
+        return diti_loader_refuse(
+            loader, err,
+            "%u heads of queries and %u of keys with %u channels each do not go with matrices of %u and "
             "%u rows; the config.json or metadata is another model's",
-            file, (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim,
-            (unsigned)config->q_rows, (unsigned)config->kv_rows);
+            (unsigned)config->heads, (unsigned)config->kv_heads, (unsigned)config->head_dim, (unsigned)config->q_rows,
+            (unsigned)config->kv_rows);
     if (config->head_dim % 4 || config->head_dim > 256)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: heads of %u channels are not known for a language model, only multiples of 4 up to 256",
-                         file, (unsigned)config->head_dim);
+        return diti_loader_refuse(
+            loader, err, "heads of %u channels are not known for a language model, only multiples of 4 up to 256",
+            (unsigned)config->head_dim);
     if (config->layers > DITI_DECODER_LAYERS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a language model of %u layers is not known, at most %u",
-                         file, (unsigned)config->layers, DITI_DECODER_LAYERS);
+        return diti_loader_refuse(loader, err, "a language model of %u layers is not known, at most %u",
+                                  (unsigned)config->layers, DITI_DECODER_LAYERS);
     for (i = 0; i < DITI_COUNT(foreign); i++) {
         diti_format(name, sizeof name, "layers.0.%s", foreign[i]);
         tensor = diti_loader_find(loader, name);
         if (tensor)
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "%s: a language model with biases where no text encoder that dit knows has them (%s)",
-                             file, tensor->name);
+            return diti_loader_refuse(loader, err,
+                                      "a language model with biases where no text encoder that dit knows has them (%s)",
+                                      tensor->name);
     }
     if (diti_checkpoint_find(loader->checkpoint, "rope_freqs.weight"))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: rotations that are stretched (rope_freqs.weight) are not known for a text encoder", file);
+        return diti_loader_refuse(loader, err,
+                                  "rotations that are stretched (rope_freqs.weight) are not known for a text encoder");
     return DIT_OK;
 }
 
@@ -427,11 +426,11 @@ static dit_result diti_decoder_read(diti_component *component, diti_loader *load
     DITI_TRY(diti_decoder_read_config(loader, json, config, err));
     DITI_TRY(diti_decoder_check(loader, config, err));
     if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a language model of %u layers lacks hidden states that the transformer reads; they belong "
+        return diti_loader_refuse(
+            loader, err,
+            "a language model of %u layers lacks hidden states that the transformer reads; they belong "
             "to different models",
-            diti_checkpoint_name(loader->checkpoint), (unsigned)config->layers);
+            (unsigned)config->layers);
     config->needed = config->taps[config->tap_count - 1];
     config->deals = config->tap_count > 1 && loader->taps->form & DITI_TAPS_DEALT;
     config->normed = config->needed == config->layers && !(loader->taps && loader->taps->form & DITI_TAPS_UNNORMED);

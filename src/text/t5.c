@@ -105,21 +105,18 @@ static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json
 }
 
 static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *config, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->columns || !config->heads || !config->hidden || !config->vocabulary || !config->blocks) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: not a T5 encoder with a gated feed-forward: %s is missing or has an impossible shape",
-                         file,
-                         !config->heads        ? "the relative position table of block 0"
-                         : !config->vocabulary ? "the token embedding"
-                                               : "a matrix of block 0");
+        return diti_loader_refuse(
+            loader, err, "not a T5 encoder with a gated feed-forward: %s is missing or has an impossible shape",
+            !config->heads        ? "the relative position table of block 0"
+            : !config->vocabulary ? "the token embedding"
+                                  : "a matrix of block 0");
     }
     config->head_dim = config->inner / config->heads;
     if (config->inner % config->heads || config->head_dim > 256 || config->blocks > DITI_ENCODER_INPUTS ||
         config->buckets < 4 || config->buckets % 4 || config->buckets / 4 >= config->max_distance) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a T5 encoder of %u blocks with %u columns in %u heads and %u position buckets is not known", file,
+        return diti_loader_refuse(
+            loader, err, "a T5 encoder of %u blocks with %u columns in %u heads and %u position buckets is not known",
             (unsigned)config->blocks, (unsigned)config->inner, (unsigned)config->heads, (unsigned)config->buckets);
     }
     return DIT_OK;

@@ -106,10 +106,9 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
         config->head_dim = config->columns / config->heads;
         return;
     }
-    diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-              "%s: a vision tower of %u blocks, %u heads in a width of %u, and patches of %u pixels is out of range",
-              diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->heads,
-              (unsigned)config->columns, (unsigned)config->patch);
+    diti_loader_refuse(
+        loader, err, "a vision tower of %u blocks, %u heads in a width of %u, and patches of %u pixels is out of range",
+        (unsigned)config->blocks, (unsigned)config->heads, (unsigned)config->columns, (unsigned)config->patch);
 }
 
 static void diti_vision_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, bool biased,

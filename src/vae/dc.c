@@ -67,9 +67,9 @@ DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const d
     vae->traits.exact = true;
     DITI_TRY(settings.result);
     if (latent && latent == vae->traits.latent_channels && vae->dc->head_dim % 4 == 0) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: an AutoencoderDC with %u channels of latents and heads of %u is out of range",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)latent, (unsigned)vae->dc->head_dim);
+    return diti_loader_refuse(loader, err,
+                              "an AutoencoderDC with %u channels of latents and heads of %u is out of range",
+                              (unsigned)latent, (unsigned)vae->dc->head_dim);
 }
 
 /* ---- loading ---- */

@@ -168,8 +168,8 @@ static dit_result diti_hunyuanvideo15_vae_read(diti_vae *vae, diti_loader *loade
     if (!vae->traits.latent_channels)
         vae->traits.latent_channels = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) / 2;
     if (!vae->traits.latent_channels || vae->traits.latent_channels > DITI_VAE_MAX_CHANNELS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)vae->traits.latent_channels);
+        return diti_loader_refuse(loader, err, "an autoencoder with %u latent channels",
+                                  (unsigned)vae->traits.latent_channels);
     vae->style.eps = 1e-24f;
     vae->style.ends = vae->style.edges = vae->style.cached = vae->tiles_clip = true;
     return DIT_OK;

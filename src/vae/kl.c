@@ -218,9 +218,9 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     diti_settings_check_words(&settings, "up_block_types", "UpDecoderBlock2D");
     DITI_TRY(settings.result);
     if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
-                         diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
+        return diti_loader_refuse(loader, err,
+                                  "not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
+                                  latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
     diti_kl_read_normal(vae, loader, diti_setting_number(&settings, "batch_norm_eps", 1e-4, 0, 1));

@@ -372,8 +372,7 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.conv.weight", 0) - 1;
     if (latent > DITI_VAE_MAX_CHANNELS || !diti_ltx_vae_make_levels(vae, loader, &own->decoder, true, NULL) ||
         !diti_ltx_vae_make_levels(vae, loader, &own->encoder, false, diti_setting(&settings, "downsample_type")))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %u latent channels, or too many levels",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
+        return diti_loader_refuse(loader, err, "%u latent channels, or too many levels", (unsigned)latent);
     own->patch = diti_setting_size(&settings, "patch_size", 4, 16);
     vae->traits.timed = diti_loader_find(loader, "decoder.timestep_scale_multiplier") != NULL;
     vae->traits.decode_timestep = 0.05f; /* as the models' page tells users to call the pipeline */

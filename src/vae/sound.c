@@ -91,11 +91,11 @@ static dit_result diti_spectrogram_read(diti_component *component, diti_loader *
     if (settings.result < 0) return settings.result;
     if (own->lines && own->lines * own->planes == values && own->decoder.level_count == 3 && own->outputs)
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: the decoder of a sound's spectrogram has %u levels, not 3, %u planes in latents of %u values "
-                     "and %u channels",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)own->decoder.level_count,
-                     (unsigned)own->planes, (unsigned)values, (unsigned)own->outputs);
+    return diti_loader_refuse(
+        loader, err,
+        "the decoder of a sound's spectrogram has %u levels, not 3, %u planes in latents of %u values "
+        "and %u channels",
+        (unsigned)own->decoder.level_count, (unsigned)own->planes, (unsigned)values, (unsigned)own->outputs);
 }
 
 static uint32_t diti_spectrogram_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
@@ -318,11 +318,12 @@ static dit_result diti_vocoder_check_net(const struct diti_vocoder *own, const d
                 net->resnet_count && net->resnet_count <= DITI_SOUND_RESNETS;
     for (i = 0; i < net->level_count && good; i++) good = net->factors[i] != 0;
     if (good) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: the vocoder's %s has %u levels with %u resnets each, not 1 to %u with 1 to %u, or one whose "
-                     "factor its taps do not tell; a config.json with upsample_factors does",
-                     diti_checkpoint_name(loader->checkpoint), n ? "bwe_generator" : "first net",
-                     (unsigned)net->level_count, (unsigned)net->resnet_count, DITI_SOUND_LEVELS, DITI_SOUND_RESNETS);
+    return diti_loader_refuse(
+        loader, err,
+        "the vocoder's %s has %u levels with %u resnets each, not 1 to %u with 1 to %u, or one whose "
+        "factor its taps do not tell; a config.json with upsample_factors does",
+        n ? "bwe_generator" : "first net", (unsigned)net->level_count, (unsigned)net->resnet_count, DITI_SOUND_LEVELS,
+        DITI_SOUND_RESNETS);
 }
 
 static dit_result diti_vocoder_read(diti_component *component, diti_loader *loader, const diti_json *config,
@@ -347,13 +348,12 @@ static dit_result diti_vocoder_read(diti_component *component, diti_loader *load
     if (own->ratio && own->ratio <= 16 && own->hop && own->window >= own->hop && own->bins && own->bins <= 1u << 20 &&
         own->nets[0].outputs * own->mels == own->nets[1].inputs && own->nets[0].outputs == own->nets[1].outputs)
         return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: the vocoder's bwe_generator reads %u channels and makes %u at %u Hz, which do not fit %u bands "
+    return diti_loader_refuse(
+        loader, err,
+        "the vocoder's bwe_generator reads %u channels and makes %u at %u Hz, which do not fit %u bands "
         "of %u channels at %u Hz in windows of %u samples, each %u behind the one before",
-        diti_checkpoint_name(loader->checkpoint), (unsigned)own->nets[1].inputs, (unsigned)own->nets[1].outputs,
-        (unsigned)own->rate, (unsigned)own->mels, (unsigned)own->nets[0].outputs, (unsigned)rate, (unsigned)own->window,
-        (unsigned)own->hop);
+        (unsigned)own->nets[1].inputs, (unsigned)own->nets[1].outputs, (unsigned)own->rate, (unsigned)own->mels,
+        (unsigned)own->nets[0].outputs, (unsigned)rate, (unsigned)own->window, (unsigned)own->hop);
 }
 
 /* name: without what stands in front of "act.alpha". */

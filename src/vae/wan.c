@@ -292,8 +292,7 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (!latent || latent > DITI_VAE_MAX_CHANNELS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
+        return diti_loader_refuse(loader, err, "an autoencoder with %u latent channels", (unsigned)latent);
     conv = diti_loader_find(loader, "decoder.conv_in.weight");
     if (!conv) conv = diti_loader_find(loader, "encoder.conv_in.weight");
     own->flat = conv && conv->rank == 4;
@@ -303,9 +302,8 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
         if (!vae->traits.colors) vae->traits.colors = conv->shape[1] == 4 ? 4 : 3;
     }
     if (vae->traits.colors != 3 && vae->traits.colors != 4)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an autoencoder of pictures with %u channels, not 3 or 4",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)vae->traits.colors);
+        return diti_loader_refuse(loader, err, "an autoencoder of pictures with %u channels, not 3 or 4",
+                                  (unsigned)vae->traits.colors);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-24f;

@@ -27,9 +27,8 @@ DIT_INTERNAL dit_result diti_config_complete(const diti_loader *loader, const vo
     size_t i;
     for (i = 0; i < count; i++)
         if (!*(const uint32_t *)(const void *)((const char *)config + needs[i].member))
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "%s: a transformer of %s without %s: the file is incomplete",
-                             diti_checkpoint_name(loader->checkpoint), title, needs[i].part);
+            return diti_loader_refuse(loader, err, "a transformer of %s without %s: the file is incomplete", title,
+                                      needs[i].part);
     return DIT_OK;
 }
 

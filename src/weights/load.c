@@ -31,6 +31,15 @@ DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...
 
 DIT_INTERNAL void diti_loader_scope_end(diti_loader *loader) { loader->scope[0] = 0; }
 
+DIT_INTERNAL dit_result diti_loader_refuse(const diti_loader *loader, dit_error *err, const char *format, ...) {
+    char message[sizeof err->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s", diti_checkpoint_name(loader->checkpoint), message);
+}
+
 /* The name that the file has for it; false when that is longer than any name in a file that is read. */
 static bool diti_loader_name(const diti_loader *loader, const char *name, char *out, size_t size) {
     char asked[256], renamed[256];

@@ -336,6 +336,9 @@ DIT_INTERNAL void diti_loader_alias(diti_loader *loader, const diti_weight *weig
                                     const char *module, uint32_t first, uint32_t all, uint32_t names);
 /* Targets in a weight are in another one, from that row on: it was appended there. */
 DIT_INTERNAL void diti_loader_move_targets(diti_loader *loader, const char *from, const char *to, uint32_t row);
+/* A model that is not supported: the error names the file, and says what the format does. */
+DIT_INTERNAL dit_result diti_loader_refuse(const diti_loader *loader, dit_error *err, const char *format, ...)
+    DITI_PRINTF(3, 4);
 /* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
