@@ -812,8 +812,8 @@ static int check_sizes(app *a) {
     int code = EXIT_GOOD;
     a->r.width = m->default_width;
     a->r.height = m->default_height;
-    if (a->r.start.rgba && !a->o.width && !a->o.height)
-        fit_size(&a->r.start, multiple, 16384, &a->r.width, &a->r.height);
+    if ((a->r.start.rgba || a->r.end.rgba) && !a->o.width && !a->o.height)
+        fit_size(a->r.start.rgba ? &a->r.start : &a->r.end, multiple, 16384, &a->r.width, &a->r.height);
     else if (a->r.control.rgba && !a->o.width && !a->o.height)
         fit_size(&a->r.control, multiple, 16384, &a->r.width, &a->r.height);
     else if (a->r.reference_count && !a->info.takes_control && !a->o.width && !a->o.height)

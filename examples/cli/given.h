@@ -26,13 +26,18 @@ static int read_picture(const char *option, const char *path, const picture *han
     return complain(wrong == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "%s %s: %s", option, path, wrong);
 }
 
+/* Whether a clip of the model may end with a picture that begins with none. */
+static bool ends_alone(const app *a) {
+    return a->info.takes_image && a->info.takes_last_image && !a->info.wants_image && !a->info.takes_control;
+}
+
 /* --end-img, as it is in its file. */
 static int read_end(app *a) {
     static const picture nothing = {0};
     const options *o = &a->o;
     int code;
     if (!o->end_image) return EXIT_GOOD;
-    if (!o->init_image)
+    if (!o->init_image && !ends_alone(a))
         return complain(EXIT_USAGE,
                         "--end-img %s: a clip that ends with a picture begins with one; name it with "
                         "--init-img",
@@ -172,7 +177,7 @@ static int scale_start(app *a) {
     picture *start = &a->r.start, *mask = &a->r.mask, *end = &a->r.end;
     const char *wrong;
     int code;
-    if (!start->rgba) return EXIT_GOOD;
+    if (!start->rgba && !end->rgba) return EXIT_GOOD;
     if (mask->rgba && !a->follow.scales_mask && (mask->width != start->width || mask->height != start->height))
         return complain(EXIT_USAGE, "--mask %s: it is %ux%u pixels, %s is %ux%u; they must have the same size",
                         a->o.mask, mask->width, mask->height, a->o.init_image, start->width, start->height);
@@ -182,7 +187,7 @@ static int scale_start(app *a) {
         code = wrong ? complain(EXIT_MEMORY, "%s", wrong) : crop_to_mask(a);
         if (code) return code;
     }
-    code = scale_given(a, a->o.init_image, start);
+    code = start->rgba ? scale_given(a, a->o.init_image, start) : EXIT_GOOD;
     if (!code && end->rgba) code = scale_given(a, a->o.end_image, end);
     if (code) return code;
     wrong = mask->rgba ? scale_picture(mask, a->r.width, a->r.height) : NULL;

@@ -12,7 +12,7 @@ static float told_fps(const app *a) {
 
 /* Pictures and clips that are given: to begin with, or to take frames from. */
 static void describe_given(const app *a, dit_job_desc *desc) {
-    if (a->r.start.rgba && !(a->r.reference_count && a->info.holds_frames)) {
+    if ((a->r.start.rgba || a->r.end.rgba) && !(a->r.reference_count && a->info.holds_frames)) {
         desc->init_image = a->r.start_images;
         desc->init_count = a->r.end.rgba ? 2 : 0;
     }

@@ -29,10 +29,11 @@ DIT_INTERNAL void diti_model_describe_frames(dit_model *model) {
     info->frame_multiple = model->vae ? diti_vae_frame_factor(model->vae) : 1;
     info->wants_image = traits->condition_channels > 0;
     info->wants_last_image = traits->pictures_seen > 1;
-    info->takes_last_image = traits->mask_channels > 0 || traits->control_channels > 0;
+    info->takes_last_image = traits->mask_channels > 0 || traits->control_channels > 0 || traits->anchors;
     info->takes_control = traits->control_channels > 0;
     info->holds_frames = traits->frame_steps;
-    info->takes_image = traits->fixes_first || info->takes_control || (info->wants_image && !info->wants_last_image);
+    info->takes_image =
+        traits->fixes_first || traits->anchors || info->takes_control || (info->wants_image && !info->wants_last_image);
 }
 
 DIT_API uint32_t dit_model_frames(const dit_model *model, uint32_t frames) {

@@ -73,6 +73,28 @@ static dit_result diti_given_check_moved(const dit_model *model, uint32_t count,
                      info->takes_last_image ? "1, or 2 with the clip's last frame" : "1");
 }
 
+/* The pictures at the ends of a clip, of which the first of two may be missing. */
+static dit_result diti_given_anchors(const dit_model *model, const dit_job_desc *desc, uint32_t count,
+                                     diti_job_request *out, dit_error *err) {
+    static const char *const names[] = {"init_image", "init_image, the last frame"};
+    const dit_image *images = desc->init_image;
+    uint32_t first = count == 2 && !images[0].rgba && !images[0].rgb && !images[0].image, i;
+    DITI_TRY(diti_given_check_moved(model, count, out->shape.latent_frames - out->shape.sound_frames, err));
+    if (desc->strength > 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model begins with a picture as it is; strength must be 0");
+    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
+    for (i = first; i < count; i++) {
+        if (images[i].rgb)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "%s: this model's pictures are bytes; give rgba in place of rgb", names[i]);
+        DITI_TRY(diti_given_check_frame(names[i], 0, &images[i], &out->shape, false, err));
+        DITI_TRY(diti_reference_anchor(model, names[i], &images[i], out, err));
+    }
+    out->shape.ends = count == 2;
+    return DIT_OK;
+}
+
 /* The picture that a model moves, or the clip to begin with. */
 static dit_result diti_given_init(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                   dit_error *err) {
@@ -87,6 +109,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: clips are not repainted in part; mask must be NULL");
     if (!desc->init_image) return DIT_OK;
+    if (model->transformer->traits.anchors && count != frames) return diti_given_anchors(model, desc, count, out, err);
     if (moves || fixes) DITI_TRY(diti_given_check_moved(model, count, out->shape.latent_frames, err));
     if ((moves || fixes) && desc->strength > 0)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -380,7 +403,7 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
         DITI_TRY(diti_given_strategy(model, desc, out, err));
         DITI_TRY(diti_given_continue(model, desc, before, out, err));
     }
-    lone = out->shape.given_count                                           ? "with frames that are given"
+    lone = out->shape.given_count || out->shape.reference_count             ? "with frames that are given"
            : out->shape.loop_count > 1                                      ? "that continue each other"
            : model->vae && diti_vae_noise_plane(model->vae, &latent, 0) > 0 ? "whose decoder draws noise"
                                                                             : NULL;
@@ -569,6 +592,38 @@ DIT_INTERNAL diti_tensor diti_given_encode(diti_share *share, diti_graph *graph,
     if (!first || diti_graph_failed(graph)) return 0;
     return diti_given_scale(share, graph, diti_draw(graph, moments, noise, 1, "draw given latents"),
                             given->latent_frames);
+}
+
+/* The nearest number of 11 bits, as F16 has them: x - (c - c x) of c x = 8193 x (Veltkamp's splitting). */
+static diti_tensor diti_given_halve(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor wide;
+    desc.out_f32 = true;
+    desc.name = "round given latents";
+    desc.scale = 8193;
+    wide = desc.add = diti_elementwise(graph, x, &desc);
+    desc.scale = -1;
+    return wide ? diti_elementwise(graph, diti_elementwise(graph, x, &desc), &desc) : 0;
+}
+
+DIT_INTERNAL diti_tensor diti_given_anchor(diti_share *share, diti_graph *graph, uint32_t index, diti_tensor pixels) {
+    const dit_job *job = share->job;
+    const diti_job_request *request = &job->request;
+    uint32_t channels = job->model->vae->traits.latent_channels, area = request->latent_width * request->latent_height;
+    diti_tensor *noise = share->program.given_noise[index], x;
+    diti_elementwise_desc desc = DITI_ZERO;
+    noise[0] = diti_tensor_input(graph, DITI_F32, area, channels, "given noise");
+    noise[1] = diti_tensor_input(graph, DITI_F32, channels, area, "noise of the given frame");
+    x = diti_vae_encode(job->model->vae, graph, pixels, request->shape.height, request->shape.width,
+                        request->shape.vae_tile);
+    if (diti_graph_failed(graph)) return 0;
+    x = diti_given_halve(graph, diti_draw(graph, x, noise[0], 1, "draw given latents"));
+    x = diti_given_scale(share, graph, x, 1);
+    desc.scale = 1 - job->model->transformer->traits.anchor_noise;
+    desc.add = noise[1];
+    desc.out_f32 = true;
+    desc.name = "given frame";
+    return diti_elementwise(graph, x, &desc);
 }
 
 /* count latent frames of one set of planes become those of another. */

@@ -43,7 +43,8 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     for (branch = 0; branch < share->assignment.branches; branch++)
         share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
-    if (job->model->transformer->traits.prefixes && job->request.shape.reference_count && result >= 0)
+    if ((job->model->transformer->traits.prefixes || job->model->transformer->traits.anchors) &&
+        job->request.shape.reference_count && result >= 0)
         result = diti_prompts_shown(job->model, &job->request.shape, job->request.tokens,
                                     share->program.step.shown_rows, err);
     if (result < 0 || share->assignment.share) return result;

@@ -189,7 +189,8 @@ static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b)
            !memcmp(a->holds, b->holds, sizeof a->holds) && a->control_set_count == b->control_set_count &&
            a->variants == b->variants && !memcmp(a->control_sets, b->control_sets, sizeof a->control_sets) &&
            !memcmp(a->reuse_variants, b->reuse_variants, sizeof a->reuse_variants) &&
-           a->reference_count == b->reference_count && !memcmp(a->references, b->references, sizeof a->references);
+           a->reference_count == b->reference_count && a->ends == b->ends &&
+           !memcmp(a->references, b->references, sizeof a->references);
 }
 
 /* Takes over *request, or leaves the job as it was. */

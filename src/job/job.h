@@ -260,6 +260,7 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MAX_REFERENCES];
     uint32_t reference_count;
+    bool ends;              /* the last of them is a clip's last frame; where diti_model_traits.anchors */
     bool keeps_references;  /* keys and values of references are computed once */
     bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
     bool branch;            /* the model's branch follows a clip: given[0] is what stays of it, given[1] what is made
@@ -356,7 +357,8 @@ typedef struct diti_job_request {
     float *decode_noise;          /* [image_count, latent rows of a clip, C] where the decoder is told a timestep */
     float *plane_noise;           /* planes that the decoder adds, one after the other */
     size_t plane_values;          /* values of all of them */
-    float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
+    float *given_noise;           /* drawn by encoders for all that is given (noise.c); for each picture at an end of a
+                                     clip of diti_model_traits.anchors that of its latent, then its own */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     /* pictures of the desc, while it is there, or copies; NULL: there is none, or it is written */
     const dit_image *reference_images[DITI_MAX_REFERENCES], *control_image, *net_images[DITI_MAX_CONTROLS], *start,
@@ -755,6 +757,8 @@ DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_re
 /* Declares what the host writes of given[index], and encodes it on all devices together: planes as the sampler has
    them, on the first one; 0: on others. */
 DIT_INTERNAL diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index);
+/* The latent of a picture at an end of a clip, planes [C, h * w] with their noise; pixels: rows in -1..1. */
+DIT_INTERNAL diti_tensor diti_given_anchor(diti_share *share, diti_graph *graph, uint32_t index, diti_tensor pixels);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
@@ -784,6 +788,9 @@ DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *g
                                           uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err);
+/* A picture at an end of a clip becomes the next reference; name: of the member that has it. */
+DIT_INTERNAL dit_result diti_reference_anchor(const dit_model *model, const char *name, const dit_image *image,
+                                              diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
 /* Sides to which one of so many references is scaled before it is cut to whole tokens. */

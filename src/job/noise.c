@@ -118,12 +118,35 @@ DIT_INTERNAL size_t diti_first_noise_columns(const dit_model *model, const diti_
            diti_padded(request->latent_width * request->latent_height);
 }
 
+/* Pictures at the ends of a clip get theirs from the clip's source, and are drawn by a seed that is always the same, as
+   in diffusers' encode_vae_condition. */
+#define DITI_ANCHOR_SEED 42u
+static dit_result diti_noise_anchors(const dit_model *model, const diti_env *env, diti_job_request *out,
+                                     dit_error *err) {
+    uint32_t channels = model->transformer->traits.latent_channels, i;
+    size_t area = (size_t)out->latent_width * out->latent_height, values = channels * area, k;
+    float *drawn = (float *)diti_alloc_array(env, values, sizeof *drawn), *to;
+    diti_noise_source source;
+    to = out->given_noise = (float *)diti_alloc_array(env, 2 * values * out->shape.reference_count, sizeof *to);
+    for (i = 0; i < out->shape.reference_count && drawn && to; i++, to += 2 * values) {
+        diti_noise_begin(&source, DIT_RNG_DEFAULT, DITI_ANCHOR_SEED);
+        diti_noise_draw(&source, drawn, values);
+        diti_noise_rows(drawn, channels, area, to);
+        diti_noise_draw(&out->sources[0], to + values, values);
+        for (k = values; k < 2 * values; k++) to[k] *= model->transformer->traits.anchor_noise;
+    }
+    diti_free(env, drawn);
+    return drawn && out->given_noise ? DIT_OK : diti_fail_memory(err, "the noise");
+}
+
 /* Noise of all that is given, one after the other. References keep what was drawn for them in the job's first run. */
 static dit_result diti_noise_all_given(const dit_model *model, const diti_env *env, const diti_job_request *before,
                                        diti_job_request *out, dit_error *err) {
     size_t all = 0, most = 0, at = 0, row, kept = 0;
     float *scratch = NULL;
     uint32_t i;
+    if (model->transformer->traits.anchors && out->shape.reference_count)
+        return diti_noise_anchors(model, env, out, err);
     row = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height;
     for (i = 0; i < out->shape.given_count; i++) {
         const diti_given *given = &out->shape.given[i];

@@ -242,19 +242,21 @@ DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_jo
     const diti_encoder *encoder = &model->encoders[0];
     uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;
     const int32_t *ids = tokens->ids + (size_t)branch * diti_encoder_room(encoder);
+    const char *name = model->transformer->traits.anchors ? "init_image" : "references";
     if (!shape->encodes[branch] || !tokens->ids)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "references: this model reads them among the tokens of a prompt, and none is given; give "
-                         "dit_job_desc.prompt in place of conditioning");
+                         "%s: this model reads pictures among the tokens of a prompt, and none is given; give "
+                         "dit_job_desc.prompt in place of conditioning",
+                         name);
     for (i = 0; i < shape->reference_count; i++) {
         while (row < tokens->lengths[branch] && ids[row] != diti_decoder_picture((const diti_decoder *)encoder->self))
             row++;
         rows[i] = row - encoder->picture_dropped;
         row += shape->references[i].shown.rows * shape->references[i].shown.columns;
     }
-    return row <= tokens->lengths[branch]
-               ? DIT_OK
-               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references: the prompt's tokens end in front of them");
+    return row <= tokens->lengths[branch] ? DIT_OK
+                                          : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                                                      "%s: the prompt's tokens end in front of the pictures", name);
 }
 
 #define DITI_TEXT_GRANULE 32u

@@ -39,6 +39,11 @@ static void diti_reference_fit_shown(const diti_model_traits *traits, const dit_
         diti_reference_floor(image, traits->shown_area, width, height);
         return;
     }
+    if (traits->anchors) {
+        *width = image->width;
+        *height = image->height;
+        return;
+    }
     if (!traits->shown_half) {
         diti_reference_fit(image, traits->shown_area, 0, width, height);
         return;
@@ -106,7 +111,8 @@ static void diti_reference_tokens_of(const diti_model_traits *traits, uint32_t w
     double up = sqrt(DITI_SHOWN_LEAST / ((double)width * height));
     out->rows = (uint32_t)rint((double)height / side);
     out->columns = (uint32_t)rint((double)width / side);
-    if (traits->floors_references && (double)out->rows * out->columns * side * side < DITI_SHOWN_LEAST) {
+    if ((traits->floors_references || traits->anchors) &&
+        (double)out->rows * out->columns * side * side < DITI_SHOWN_LEAST) {
         out->rows = (uint32_t)ceil(height * up / side);
         out->columns = (uint32_t)ceil(width * up / side);
     }
@@ -115,15 +121,16 @@ static void diti_reference_tokens_of(const diti_model_traits *traits, uint32_t w
 }
 
 /* The tokens of a copy of the second area, whose sides are multiples of a token's. */
-static dit_result diti_reference_show(const dit_model *model, const dit_image *image, diti_vision_grid *out,
-                                      dit_error *err) {
+static dit_result diti_reference_show(const dit_model *model, const char *name, const dit_image *image,
+                                      diti_vision_grid *out, dit_error *err) {
     const diti_vision *vision = diti_references_vision(model);
     uint32_t width, height, side;
     if (!model->encoders[0].self || !model->transformer->traits.shown_area) return DIT_OK;
     if (!vision)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "references: the text encoder's file has no vision tower (visual.*), which this model shows "
-                         "references to; load the text encoder of the model's own repository");
+                         "%s: the text encoder's file has no vision tower (visual.*), which this model shows pictures "
+                         "to; load the text encoder of the model's own repository",
+                         name);
     side = diti_vision_side(vision);
     diti_reference_fit_shown(&model->transformer->traits, image, &width, &height);
     diti_reference_tokens_of(&model->transformer->traits, width, height, side, out);
@@ -167,7 +174,22 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     shape->width = width / unit * unit;
     shape->height = height / unit * unit;
     out->reference_images[index] = image;
-    return diti_reference_show(model, out->reference_images[traits->floors_references ? 0 : index], &shape->shown, err);
+    return diti_reference_show(model, "references", out->reference_images[traits->floors_references ? 0 : index],
+                               &shape->shown, err);
+}
+
+DIT_INTERNAL dit_result diti_reference_anchor(const dit_model *model, const char *name, const dit_image *image,
+                                              diti_job_request *out, dit_error *err) {
+    uint32_t index = out->shape.reference_count++, most = DITI_MAX_PICTURES * model->encoders[0].picture_tokens;
+    diti_reference_shape *shape = &out->shape.references[index];
+    out->reference_images[index] = image;
+    shape->width = out->shape.width;
+    shape->height = out->shape.height;
+    DITI_TRY(diti_reference_show(model, name, image, &shape->shown, err));
+    if (diti_references_tokens(&out->shape) <= most || !model->encoders[0].self) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "%s: it becomes %u tokens of the text encoder, which has room for %u; make a smaller clip", name,
+                     shape->shown.rows * shape->shown.columns, most);
 }
 
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
@@ -243,12 +265,12 @@ DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *g
 
 static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
-    share->program.reference_pixels[index] =
+    diti_tensor pixels = share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph,
-                            diti_image_in(graph, share->program.reference_pixels[index],
-                                          diti_vae_get_traits(share->job->model->vae)->colors, false),
-                            shape->width, shape->height, true);
+    pixels = diti_image_in(graph, pixels, diti_vae_get_traits(share->job->model->vae)->colors, false);
+    return share->job->model->transformer->traits.anchors
+               ? diti_given_anchor(share, graph, index, pixels)
+               : diti_encode_mean(share, graph, pixels, shape->width, shape->height, true);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
@@ -256,8 +278,11 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
     diti_step_desc *step = &share->program.step;
     uint32_t i, factor = job->model->vae ? diti_vae_get_traits(job->model->vae)->factor : 1;
     step->reference_count = job->request.shape.reference_count;
+    step->ends = job->request.shape.ends;
     for (i = 0; i < step->reference_count && !diti_graph_failed(graph); i++) {
         diti_reference_latent *latent = &step->references[i];
+        step->shown_tokens[i] =
+            job->request.shape.references[i].shown.rows * job->request.shape.references[i].shown.columns;
         latent->height = job->request.shape.references[i].height / factor;
         latent->width = job->request.shape.references[i].width / factor;
         latent->planes = share->assignment.share
@@ -412,7 +437,12 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
     const dit_job *job = share->job;
     diti_tensor shown = share->program.text.encoders[0].inputs[DITI_DECODER_VISION_PIXELS];
     uint32_t i;
+    size_t values = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width *
+                    job->request.latent_height;
     if (share->assignment.share) return DIT_OK;
+    for (i = 0; i < 2 * job->request.shape.reference_count && job->model->transformer->traits.anchors; i++)
+        DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i / 2][i % 2],
+                                 job->request.given_noise + i * values, values * sizeof(float), err));
     for (i = 0; i < job->request.shape.reference_count; i++) {
         if (!job->request.reference_images[i]) return DIT_OK; /* written before */
         DITI_TRY(diti_reference_write(share, i, job->request.reference_images[i], err));

@@ -4,15 +4,27 @@
    Text, pictures and sound are one row of tokens with the same weights, in which every kind of token is modulated by
    rows of its own. Sound goes from noise to the clip by timesteps of its own. Its tokens stand in the latent as frames
    behind the clip's (diti_sound_frames), each in the first channels of a patch. The text passes blocks of its own once
-   per clip. Heads rotate in their first channels alone. */
+   per clip. Heads rotate in their first channels alone. Pictures at the ends of a clip stand in the text, where the
+   language model saw them, with the rows that modulate pictures, and once more as tokens of their latents, which are
+   nearly without noise in every step. */
 #include "model/model.h"
 #include "text/text.h"
 
 #define DITI_MINIMAX_MAX_BLOCKS 128u
 #define DITI_MINIMAX_MAX_REFINERS 8u
 #define DITI_MINIMAX_AXES 3u
-/* Rows of a layer that modulates, and the tokens that have them; an item's tokens stand so: text, pictures, sound. */
-enum { DITI_MINIMAX_VIDEO, DITI_MINIMAX_TEXT, DITI_MINIMAX_SOUND, DITI_MINIMAX_KINDS };
+#define DITI_MINIMAX_ANCHORED 0.999f /* timestep of pictures at the ends of a clip, at least */
+/* Rows of a layer that modulates, and the tokens that have them. An item's tokens stand so: text, pictures at the ends
+   of the clip, which have the pictures' rows at a timestep of their own, what the language model says of these,
+   pictures and sound. */
+enum {
+    DITI_MINIMAX_VIDEO,
+    DITI_MINIMAX_TEXT,
+    DITI_MINIMAX_SOUND,
+    DITI_MINIMAX_KINDS,
+    DITI_MINIMAX_ANCHOR = DITI_MINIMAX_KINDS,
+    DITI_MINIMAX_PARTS
+};
 
 /* ---- configuration ---- */
 
@@ -234,13 +246,13 @@ static void diti_minimax_load_weights(diti_component *component, diti_loader *lo
     diti_load_layer(loader, &model->sound_out, config->sound, width, 1, "audio_proj_out");
 }
 
-/* ---- how its language model is asked (docs/models.md 5.5): by the prompt alone ---- */
+/* ---- how its language model is asked (docs/models.md 5.5): by the prompt, behind pictures ---- */
 
 static const diti_chat diti_minimax_chats[] = {
     {"MiniMaxH3ModularPipeline",
      "",
      "",
-     NULL,
+     "<Picture #>: ",
      "",
      " ",
      2048,
@@ -281,7 +293,9 @@ static void diti_minimax_set_traits(diti_minimax *model) {
     traits->default_steps = 49;
     traits->default_guidance = 1;
     traits->joint = traits->planar = traits->keeps_case = true;
-    traits->whole_rows = true;
+    traits->whole_rows = traits->anchors = true;
+    traits->anchor_noise = 1 - DITI_MINIMAX_ANCHORED;
+    traits->shown_area = 768 * 1344;
 }
 
 static void diti_minimax_load(diti_component *component, diti_loader *loader) {
@@ -296,12 +310,15 @@ static void diti_minimax_load(diti_component *component, diti_loader *loader) {
 /* ---- once per clip: everything that does not depend on the latent ---- */
 
 typedef struct diti_minimax_state { /* prepare leaves these for the steps */
-    diti_tensor sinusoids; /* input F32 [2 * steps, sinusoids]: of pictures, of sound; or their vectors, [.., time] */
+    diti_tensor sinusoids; /* input F32 [times * steps, sinusoids]: of pictures, of sound, and, where there are some, of
+                              pictures at the ends; or their vectors, [.., time] */
     diti_tensor factors;   /* input F32 [steps, columns + sound]: what predictions are multiplied by */
     diti_tensor cosines, sines; /* inputs F32 [3 * rows of an item, 3 * angles] */
     diti_tensor keys;           /* input U32 [items, DITI_ITEM_WORDS]: the rows that an item fills */
     uint32_t video, sound;      /* tokens */
-    diti_tensor text;           /* F32 [text rows, D] */
+    uint32_t anchors, seen;     /* tokens of pictures at the ends; rows of the text that show them */
+    uint32_t times;             /* timesteps of a step */
+    diti_tensor text;           /* F32 [text rows + anchors, D] */
     diti_tensor step_factors;   /* the step's */
     diti_text_order order;
     diti_adaln adaln;
@@ -371,17 +388,57 @@ static void diti_minimax_refine(const diti_pass *p, const diti_minimax_block *w,
     diti_minimax_text_add(graph, x, diti_linear(graph, h, &w->ff_gate.weight, &linear), &w->ff_out);
 }
 
-/* The text as blocks read it: F32 [text rows, D], padding in front. */
+/* The text as blocks read it, padding in front, and pictures at the ends before its last rows, which show them:
+   F32 [text rows + anchors, D]. */
 static diti_tensor diti_minimax_text(const diti_pass *p) {
     const diti_minimax *model = diti_minimax_of(p->model);
     const diti_minimax_config *config = &model->config;
-    uint32_t rows = diti_tensor_rows(p->graph, p->step->text), i;
+    const diti_minimax_state *state = diti_minimax_state_of(p->step);
+    uint32_t rows = diti_tensor_rows(p->graph, p->step->text), width = config->width,
+             words = p->step->text_tokens - state->seen, behind = words + state->anchors, i;
+    diti_tensor all;
     diti_tensor x = diti_tensor_view(p->graph, p->step->text, 0, rows, 0, config->text);
     x = diti_layer_f32(p->graph, x, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     x = diti_text_order_rows(p, &diti_minimax_state_of(p->step)->order, x);
     for (i = 0; i < config->refiners && !diti_graph_failed(p->graph); i++)
         diti_minimax_refine(p, &model->refiners[i], x);
-    return diti_minimax_rms(p->graph, x, &model->text_norm, config->final_eps, true);
+    x = diti_minimax_rms(p->graph, x, &model->text_norm, config->final_eps, true);
+    if (!state->anchors || diti_graph_failed(p->graph)) return x;
+    all = diti_tensor_new(p->graph, DITI_F32, behind + state->seen, width, "text and pictures");
+    diti_copy(p->graph, diti_tensor_view(p->graph, x, 0, words, 0, width),
+              diti_tensor_view(p->graph, all, 0, words, 0, width), "text and pictures");
+    diti_copy(p->graph, diti_reference_rows(p, &model->patch),
+              diti_tensor_view(p->graph, all, words, state->anchors, 0, width), "text and pictures");
+    if (state->seen)
+        diti_copy(p->graph, diti_tensor_view(p->graph, x, words, state->seen, 0, width),
+                  diti_tensor_view(p->graph, all, behind, state->seen, 0, width), "text and pictures");
+    return all;
+}
+
+/* Rows of the text that show a picture: its tokens, one that begins and one that ends them. */
+static uint32_t diti_minimax_shown(const diti_step_desc *step, uint32_t picture) {
+    return step->shown_tokens[picture] ? step->shown_tokens[picture] + 2 : 0;
+}
+
+static uint32_t diti_minimax_seen(const diti_step_desc *step) {
+    uint32_t i, rows = 0;
+    for (i = 0; i < step->reference_count; i++) rows += diti_minimax_shown(step, i);
+    return rows;
+}
+
+/* The text's token in its row k without padding: those that show pictures stand behind the others. */
+static uint32_t diti_minimax_token(const diti_step_desc *step, uint32_t words, uint32_t k) {
+    uint32_t shown, i;
+    for (i = 0; i < step->reference_count; i++) {
+        shown = diti_minimax_shown(step, i);
+        if (k < words && shown && k + 1 >= step->shown_rows[i])
+            k += shown, words += shown;
+        else if (k >= words && k - words < shown)
+            return step->shown_rows[i] - 1 + k - words;
+        else if (k >= words)
+            words += shown;
+    }
+    return k;
 }
 
 /* Tokens of pictures and of sound; false: the graph has failed. */
@@ -404,6 +461,9 @@ static bool diti_minimax_count(diti_pass *p, diti_minimax_state *state) {
                         (unsigned)grid.frames, (unsigned)sound);
     if (diti_graph_failed(p->graph)) return false;
     state->video = (grid.frames - sound) * plane;
+    state->anchors = p->step->behind_text = diti_reference_tokens(p);
+    state->seen = diti_minimax_seen(step);
+    state->times = state->anchors ? 3 : 2;
     state->sound = diti_sound_tokens(&p->model->traits, step->clip_frames, step->fps);
     return true;
 }
@@ -418,7 +478,8 @@ static void diti_minimax_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     diti_tensor active;
     if (!diti_minimax_count(p, state)) return;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, 2 * step->steps,
+    rows += state->anchors;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, state->times * step->steps,
                                          config->curve ? config->time : config->sinusoids, "timesteps");
     state->factors = diti_tensor_input(graph, DITI_F32, step->steps, config->columns + config->sound, "factors");
     state->cosines = diti_tensor_input(graph, DITI_F32, 3 * rows, 3 * config->angles, "cosines");
@@ -430,7 +491,7 @@ static void diti_minimax_prepare(diti_pass *p) {
     diti_axes_blocks(step->axes, config->blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_add(&state->adaln, &model->final_modulation);
-    diti_adaln_prepare_active(p, &state->adaln, active, 2);
+    diti_adaln_prepare_active(p, &state->adaln, active, state->times);
     state->text = diti_minimax_text(p);
 }
 
@@ -442,22 +503,31 @@ static void diti_minimax_locate(const diti_transformer *transformer, const diti_
     const diti_minimax_state *state = (const diti_minimax_state *)step->family;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
     uint32_t length = diti_text_order_length(step, 0, 1), pad = step->text_tokens - length,
-             plane = grid.rows * grid.columns, tokens = state->sound / transformer->traits.sound_sides, frame, i;
+             plane = grid.rows * grid.columns, tokens = state->sound / transformer->traits.sound_sides, frame, i,
+             words = step->text_tokens - state->seen, frames = state->video / plane;
     double side = sqrt((double)step->height * step->width), unit = 5.0 / 3.0;
     const double high = step->height / side, wide = step->width / side, left = (1 - wide) / 2;
     const double right = ((grid.columns - 1) * (wide / grid.columns) + left) * 32;
+    bool ends = false;
     out[0] = out[1] = out[2] = 0;
-    if (row < step->text_tokens) {
-        out[0] = row < pad ? 0 : row - pad;
-        return;
+    if (row < words || row - words >= state->anchors) {
+        if (row >= words) row -= state->anchors;
+        if (row < step->text_tokens) {
+            out[0] = row < pad ? 0 : diti_minimax_token(step, words - pad, row - pad);
+            return;
+        }
+        row -= step->text_tokens;
+    } else {
+        row -= words;
+        ends = step->ends && row + plane >= state->anchors;
+        row %= plane;
     }
-    row -= step->text_tokens;
     out[0] = length;
     if (row < state->video) {
         double spent = 0;
-        frame = row / plane;
+        frame = ends ? frames : row / plane;
         for (i = 0; i < frame; i++) spent += i % 5 ? unit * 4 : unit;
-        out[0] += spent;
+        out[0] += ends ? spent - unit : spent;
         out[1] = (row % plane / grid.columns * (high / grid.rows) + (1 - high) / 2) * 32;
         out[2] = (row % grid.columns * (wide / grid.columns) + left) * 32;
         return;
@@ -476,7 +546,8 @@ static void diti_minimax_place(const diti_transformer *transformer, const diti_s
                                float *cosines, float *sines) {
     const diti_minimax_config *config = &diti_minimax_of(transformer)->config;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
-    uint32_t rows = step->text_tokens + grid.frames * grid.rows * grid.columns, half = 3 * config->angles, row, i, kind;
+    uint32_t rows = step->text_tokens + step->behind_text + grid.frames * grid.rows * grid.columns,
+             half = 3 * config->angles, row, i, kind;
     (void)prompt;
     for (row = 0; row < rows; row++) {
         double at[DITI_MINIMAX_AXES];
@@ -494,11 +565,12 @@ static void diti_minimax_place(const diti_transformer *transformer, const diti_s
 /* The sound's part of noise where pictures have so much: its shift is a quarter of theirs. */
 static double diti_minimax_sound_sigma(double sigma) { return 0.25 * sigma / (1 - 0.75 * sigma); }
 
-/* Both timesteps of step i, which count from noise, 0, to the clip, 1. */
-static void diti_minimax_times(const float *timesteps, uint32_t i, float out[2]) {
+/* The timesteps of step i, which count from noise, 0, to the clip, 1. */
+static void diti_minimax_times(const float *timesteps, uint32_t i, float out[3]) {
     double sigma = (double)timesteps[i] / 1000;
     out[0] = 1.0f - (float)sigma;
     out[1] = 1.0f - (float)diti_minimax_sound_sigma(sigma);
+    out[2] = out[0] > DITI_MINIMAX_ANCHORED ? out[0] : DITI_MINIMAX_ANCHORED;
 }
 
 static dit_result diti_minimax_write_times(const diti_minimax *model, diti_plan *plan, const diti_step_desc *step,
@@ -506,26 +578,25 @@ static dit_result diti_minimax_write_times(const diti_minimax *model, diti_plan 
     const diti_minimax_config *config = &model->config;
     const diti_env *env = &model->base.component.env;
     const diti_minimax_state *state = (const diti_minimax_state *)step->family;
-    uint32_t columns = config->curve ? config->time : 1, i, c;
-    float *rows = (float *)diti_alloc_array(env, 2 * (size_t)step->steps * columns, sizeof *rows);
+    uint32_t columns = config->curve ? config->time : 1, count = state->times * step->steps, i, c;
+    float *rows = (float *)diti_alloc_array(env, (size_t)count * columns, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < 2 * step->steps; i++) {
-        float times[2], place;
+    for (i = 0; i < count; i++) {
+        float times[3], time, place;
         uint32_t below;
-        diti_minimax_times(timesteps, i / 2, times);
-        rows[(size_t)i * columns] = times[i % 2];
+        diti_minimax_times(timesteps, i / state->times, times);
+        time = rows[(size_t)i * columns] = times[i % state->times];
         if (!config->curve) continue;
-        place = (times[i % 2] > 0 ? times[i % 2] < 1 ? times[i % 2] : 1 : 0) * (float)(config->curve - 1);
+        place = (time > 0 ? time < 1 ? time : 1 : 0) * (float)(config->curve - 1);
         below = (uint32_t)place < config->curve - 1 ? (uint32_t)place : config->curve - 2;
         for (c = 0; c < columns; c++) {
             const float *at = model->curve + (size_t)below * columns + c;
             rows[(size_t)i * columns + c] = at[0] + (at[columns] - at[0]) * (place - (float)below);
         }
     }
-    result = config->curve
-                 ? diti_plan_write(plan, state->sinusoids, rows, 2 * (size_t)step->steps * columns * sizeof *rows, err)
-                 : diti_write_sinusoids(plan, state->sinusoids, rows, 2 * step->steps, 0, err);
+    result = config->curve ? diti_plan_write(plan, state->sinusoids, rows, (size_t)count * columns * sizeof *rows, err)
+                           : diti_write_sinusoids(plan, state->sinusoids, rows, count, 0, err);
     diti_free(env, rows);
     return result;
 }
@@ -562,10 +633,28 @@ static dit_result diti_minimax_write_keys(const diti_minimax *model, diti_plan *
     if (!words) return diti_fail_memory(err, "the rows of items");
     for (i = 0; i < items; i++) {
         words[i * DITI_ITEM_WORDS + 2] = step->text_tokens - length;
-        words[i * DITI_ITEM_WORDS + 3] = length + state->video + state->sound;
+        words[i * DITI_ITEM_WORDS + 3] = length + state->anchors + state->video + state->sound;
     }
     result = diti_plan_write(plan, state->keys, words, items * DITI_ITEM_WORDS * sizeof *words, err);
     diti_free(env, words);
+    return result;
+}
+
+/* The text's rows as diti_minimax_token has them. */
+static dit_result diti_minimax_write_order(const diti_minimax *model, diti_plan *plan, const diti_step_desc *step,
+                                           dit_error *err) {
+    const diti_minimax_state *state = (const diti_minimax_state *)step->family;
+    const diti_env *env = &model->base.component.env;
+    uint32_t texts = step->text_tokens, length = diti_text_order_length(step, 0, 1), i, pad = texts - length,
+             first = step->text_firsts ? step->text_firsts[0] : 0,
+             *places = (uint32_t *)diti_alloc_array(env, texts, sizeof *places);
+    dit_result result;
+    if (!places) return diti_fail_memory(err, "the text's rows");
+    for (i = 0; i < texts; i++)
+        places[i] =
+            i < pad ? plan->tensors[step->text].rows : first + diti_minimax_token(step, length - state->seen, i - pad);
+    result = diti_plan_write(plan, state->order.order, places, texts * sizeof *places, err);
+    diti_free(env, places);
     return result;
 }
 
@@ -574,6 +663,7 @@ static dit_result diti_minimax_write_inputs(const diti_transformer *transformer,
     const diti_minimax *model = diti_minimax_of(transformer);
     const diti_minimax_state *state = (const diti_minimax_state *)step->family;
     DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, state->video, err));
+    if (state->seen) DITI_TRY(diti_minimax_write_order(model, plan, step, err));
     DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, 1, diti_minimax_place, err));
     DITI_TRY(diti_minimax_write_keys(model, plan, step, err));
     DITI_TRY(diti_minimax_write_factors(model, plan, step, timesteps, err));
@@ -589,11 +679,20 @@ static void diti_minimax_begin(diti_pass *p) {
     state->step_factors = diti_select_row(p->graph, state->factors, p->step->row, "select_factors");
 }
 
-/* The rows of an item that tokens of a kind have, what fills the sound's last frame among them. */
+/* The rows of an item that tokens of a kind have, what fills the sound's last frame among them, and with the pictures
+   the rows of the text that show some. */
 static diti_rows diti_minimax_rows(const diti_pass *p, uint32_t kind) {
     const diti_minimax_state *state = diti_minimax_state_of(p->step);
     diti_rows rows = diti_pass_rows(p, kind == DITI_MINIMAX_TEXT ? DITI_JOINT_TEXT : DITI_JOINT_IMAGE);
-    if (kind == DITI_MINIMAX_VIDEO) rows.count = state->video;
+    if (kind == DITI_MINIMAX_VIDEO) {
+        rows.first -= state->seen;
+        rows.count = state->seen + state->video;
+    }
+    if (kind == DITI_MINIMAX_TEXT) rows.count -= state->seen + state->anchors;
+    if (kind == DITI_MINIMAX_ANCHOR) {
+        rows.first -= state->seen + state->anchors;
+        rows.count = state->anchors;
+    }
     if (kind == DITI_MINIMAX_SOUND) {
         rows.first += state->video;
         rows.count -= state->video;
@@ -634,7 +733,9 @@ static diti_tensor diti_minimax_embed(diti_pass *p) {
 
 /* The rows that modulate tokens of a kind in the block at hand, F32 [1, 6D]. */
 static diti_tensor diti_minimax_modulation(const diti_pass *p, diti_tensor rows, uint32_t kind) {
-    return diti_tensor_view(p->graph, rows, kind == DITI_MINIMAX_SOUND, 1, kind * 6 * p->width, 6 * p->width);
+    uint32_t time = kind == DITI_MINIMAX_SOUND ? 1 : kind == DITI_MINIMAX_ANCHOR ? 2 : 0;
+    if (kind == DITI_MINIMAX_ANCHOR) kind = DITI_MINIMAX_VIDEO;
+    return diti_tensor_view(p->graph, rows, time, 1, kind * 6 * p->width, 6 * p->width);
 }
 
 /* RMS(x) * weight * (1 + scale) + shift, of each kind by its rows: [items * (text + image), D]. */
@@ -643,11 +744,12 @@ static diti_tensor diti_minimax_norm(const diti_pass *p, diti_tensor x, diti_ten
     diti_tensor all = diti_tensor_new(p->graph, p->graph->activation, diti_tensor_rows(p->graph, x), p->width, "norm");
     uint32_t i, kind;
     for (i = 0; i < p->items; i++)
-        for (kind = 0; kind < DITI_MINIMAX_KINDS && !diti_graph_failed(p->graph); kind++) {
+        for (kind = 0; kind < DITI_MINIMAX_PARTS && !diti_graph_failed(p->graph); kind++) {
             diti_rows part = diti_minimax_rows(p, kind);
-            diti_tensor own = diti_minimax_modulation(p, rows, kind);
             diti_norm_desc desc = DITI_ZERO;
+            diti_tensor own;
             if (!part.count) continue;
+            own = diti_minimax_modulation(p, rows, kind);
             desc.shift = diti_tensor_view(p->graph, own, 0, 1, (uint32_t)shift * p->width, p->width);
             desc.scale = diti_tensor_view(p->graph, own, 0, 1, (uint32_t)scale * p->width, p->width);
             desc.out = diti_tensor_view(p->graph, all, i * part.of + part.first, part.count, 0, p->width);
@@ -662,14 +764,15 @@ static void diti_minimax_add(const diti_pass *p, diti_tensor x, diti_tensor rows
                              const diti_sublayer *sublayer, diti_tensor h) {
     uint32_t kind;
     h = diti_column_shard_input(p, h, &sublayer->out->weight);
-    for (kind = 0; kind < DITI_MINIMAX_KINDS && !diti_graph_failed(p->graph); kind++) {
+    for (kind = 0; kind < DITI_MINIMAX_PARTS && !diti_graph_failed(p->graph); kind++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.rows = diti_minimax_rows(p, kind);
+        if (!desc.rows.count) continue;
         desc.gate = diti_tensor_view(p->graph, diti_minimax_modulation(p, rows, kind), 0, 1, (uint32_t)gate * p->width,
                                      p->width);
         desc.out = x;
         desc.name = sublayer->out_name;
-        if (desc.rows.count) diti_column_shard_add(p, h, sublayer->out, sublayer, &desc);
+        diti_column_shard_add(p, h, sublayer->out, sublayer, &desc);
     }
     diti_column_shard_sum(p, x);
 }
@@ -704,7 +807,7 @@ static void diti_minimax_feed(const diti_pass *p, diti_tensor x, diti_tensor row
         return;
     }
     for (i = 0; i < p->items; i++)
-        for (kind = 0; kind < DITI_MINIMAX_KINDS && !diti_graph_failed(p->graph); kind++) {
+        for (kind = 0; kind < DITI_MINIMAX_PARTS && !diti_graph_failed(p->graph); kind++) {
             diti_rows part = diti_minimax_rows(p, kind);
             diti_pass here = *p;
             if (!part.count) continue;

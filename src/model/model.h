@@ -141,6 +141,9 @@ typedef struct diti_model_traits {
     uint32_t shown_area;    /* pixels of the copies that the language model sees, with such sides; 0: it sees
                                none */
     bool shown_half;        /* such copies are made of the scaled references, half as wide and as high */
+    bool anchors;           /* a clip's first picture and its last one are references of its size, which are drawn by a
+                               seed of their own and get anchor_noise (docs/models.md 3.28) */
+    float anchor_noise;     /* the noise's part of them */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
     bool wants_guidance;                  /* diti_step_desc.guidance is an input (distilled models) */
     float default_distilled;              /* guidance that distilled models get by default */
@@ -345,7 +348,9 @@ typedef struct diti_step_desc {
     uint32_t reference_count;                 /* 0 where traits.references is 0 */
     uint32_t shown_rows[DITI_MAX_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
                                                   that a language model has of a reference */
-    bool keeps_references;                    /* traits.caches_references: the family's prepare makes reference_kv */
+    uint32_t shown_tokens[DITI_MAX_REFERENCES]; /* how many they are */
+    bool ends;                                  /* where traits.anchors: the last reference is the clip's last frame */
+    bool keeps_references;                      /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;

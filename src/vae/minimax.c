@@ -1,11 +1,11 @@
 #include "vae/vae.h"
 
-/* AutoencoderKLMiniMaxH3 (docs/models.md 4.10.2): its decoder. Original:
+/* AutoencoderKLMiniMaxH3 (docs/models.md 4.10.2). Original:
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/autoencoders/autoencoder_kl_minimax_h3.py
 
-   The decoder is a transformer. A latent element is a token, which attends all others of its tile and of the seven
-   latent frames of a chunk, and becomes a block of pixels and frames at the end. Chunks overlap by two latent frames,
-   whose pictures fade into each other. */
+   The encoder has convolutions over time, and reads single pictures here. The decoder is a transformer. A latent
+   element is a token, which attends all others of its tile and of the seven latent frames of a chunk, and becomes a
+   block of pixels and frames at the end. Chunks overlap by two latent frames, whose pictures fade into each other. */
 
 #define DITI_MINIMAX_VAE_MAX_BLOCKS 128u
 enum {                           /* frames, as all published models have them */
@@ -34,6 +34,8 @@ struct diti_minimax_vae {
     diti_weight register_tokens; /* F32 [registers, D] */
     diti_minimax_vae_block *block;
     diti_layer norm_out, out; /* [D], [3 * 4 * factor^2, D] */
+    diti_kl_half encoder;
+    diti_layer quant; /* [2C, 2C] */
 };
 
 /* The original's names. Its queries, keys and values are one matrix, head by head, and its feed-forward has the half
@@ -51,6 +53,7 @@ static const diti_key_table diti_minimax_vae_names[DITI_KEY_TABLES] = {
     {"decoder.transformer_blocks.", "decoder.transformer_blocks.", diti_minimax_vae_block_keys,
      DITI_COUNT(diti_minimax_vae_block_keys)},
     {NULL, NULL, diti_minimax_vae_keys, DITI_COUNT(diti_minimax_vae_keys)},
+    {NULL, "", NULL, 0}, /* the encoder's */
 };
 
 /* Statistics of the published model's latents, for files without a config.json. */
@@ -121,6 +124,9 @@ static dit_result diti_minimax_vae_read(diti_vae *vae, diti_loader *loader, cons
     own->theta = (float)diti_setting_number(&settings, "decoder_rope_theta", 100, 2, 1e9);
     own->eps = (float)diti_setting_number(&settings, "decoder_norm_eps", 1e-5, 0, 1);
     vae->traits.latent_channels = diti_loader_dimension(loader, "decoder.proj_in.weight", 1);
+    vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
+    vae->style.eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    vae->style.mirrors_encoder = true;
     while ((vae->traits.factor + 1) * (vae->traits.factor + 1) <= pixels && vae->traits.factor < 64)
         vae->traits.factor++;
     if (diti_setting_size(&settings, "clip_length", DITI_MINIMAX_CLIP, 1024) != DITI_MINIMAX_CLIP ||
@@ -157,6 +163,32 @@ static void diti_minimax_vae_load_block(diti_loader *loader, const struct diti_m
     diti_loader_scope(loader, "%s", "");
 }
 
+/* By diffusers' names or the original's. */
+static void diti_minimax_vae_load_encoder(diti_vae *vae, diti_loader *loader) {
+    static const char *const names[2][5] = {
+        {"down_blocks.", ".resnets.0.norm1.weight", "resnets.", "conv_shortcut", "downsamplers.0.conv"},
+        {"down.", ".block.0.norm1.weight", "block.", "nin_shortcut", "downsample.conv"}};
+    const char *const *name = names[vae->minimax->mixed];
+    diti_kl_half *half = &vae->minimax->encoder;
+    uint32_t i, channels;
+    char weight[64];
+    diti_loader_scope(loader, "encoder.");
+    if (!diti_video_load_levels(vae, loader, half, name[0], name[1], 0)) return;
+    channels = diti_video_load_conv(loader, &half->conv_in, 3, "conv_in");
+    diti_format(weight, sizeof weight, "%s.weight", name[4]);
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "encoder.%s%u.", name[0], (unsigned)i);
+        channels = diti_video_load_resnets(loader, &half->levels[i], channels, name[3], name[2]);
+        if (diti_loader_find(loader, weight))
+            diti_video_load_conv(loader, &half->levels[i].resample, channels, name[4]);
+    }
+    diti_loader_scope(loader, "encoder.");
+    diti_load_norm(loader, &half->norm_out, channels, "norm_out");
+    diti_video_load_conv(loader, &half->conv_out, channels, "conv_out");
+    diti_loader_scope(loader, "%s", "");
+    diti_video_load_conv(loader, &vae->minimax->quant, 2 * vae->traits.latent_channels, "quant_conv");
+}
+
 static void diti_minimax_vae_load(diti_vae *vae, diti_loader *loader) {
     struct diti_minimax_vae *own = vae->minimax;
     uint32_t i, channels = vae->traits.latent_channels, factor = vae->traits.factor;
@@ -168,6 +200,28 @@ static void diti_minimax_vae_load(diti_vae *vae, diti_loader *loader) {
     for (i = 0; i < own->blocks; i++) diti_minimax_vae_load_block(loader, own, i);
     diti_load_norm(loader, &own->norm_out, own->width, "decoder.norm_out");
     diti_load_layer(loader, &own->out, 3 * DITI_MINIMAX_FACTOR * factor * factor, own->width, 1, "decoder.proj_out");
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_minimax_vae_load_encoder(vae, loader);
+}
+
+/* The encoder makes as few pixels of so many as the decoder makes of them, and its channels make whole groups. */
+static dit_result diti_minimax_vae_check_encoder(const diti_vae *vae, dit_error *err) {
+    const diti_kl_half *half = &vae->minimax->encoder;
+    uint32_t factor = 1, i, k;
+    for (i = 0; i < half->level_count; i++) {
+        factor <<= half->levels[i].resample.weight.part_count > 0;
+        for (k = 0; k < half->levels[i].count; k++)
+            if (half->levels[i].resnets[k].channels % vae->style.groups)
+                return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                                 "MiniMax-H3's autoencoder: %u channels of its encoder don't make %u groups "
+                                 "(config.json: norm_num_groups)",
+                                 (unsigned)half->levels[i].resnets[k].channels, (unsigned)vae->style.groups);
+    }
+    if (!half->level_count || factor == vae->traits.factor) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_BAD_FILE,
+        "MiniMax-H3's autoencoder: an encoder that makes one of %u pixels along a side, and a decoder that "
+        "makes %u of it, do not belong together",
+        (unsigned)factor, (unsigned)vae->traits.factor);
 }
 
 static dit_result diti_minimax_vae_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
@@ -187,6 +241,8 @@ static dit_result diti_minimax_vae_finish(diti_vae *vae, const diti_json *config
         traits->scales[i] = 1 / deviations[i];
     }
     traits->by_channel = traits->has_decoder = true;
+    traits->has_encoder = vae->minimax->encoder.present;
+    DITI_TRY(diti_minimax_vae_check_encoder(vae, err));
     vae->frame_factor = DITI_MINIMAX_FACTOR;
     vae->own_tile = DITI_MINIMAX_TILE / traits->factor;
     vae->spreads_tiles = true;
@@ -198,7 +254,7 @@ static dit_result diti_minimax_vae_finish(diti_vae *vae, const diti_json *config
 static uint32_t diti_minimax_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     uint32_t chunks = frames / DITI_MINIMAX_CLIP;
     (void)vae;
-    if (frames == 1 && !encode) return 1;
+    if (frames == 1) return 1;
     if (encode || !chunks || frames % DITI_MINIMAX_CLIP != DITI_MINIMAX_FADED) return 0;
     return chunks * DITI_MINIMAX_STRIDE + DITI_MINIMAX_OVERLAP;
 }
@@ -340,20 +396,60 @@ static diti_tensor diti_minimax_vae_linear(diti_graph *graph, diti_tensor x, con
     return diti_linear(graph, x, &layer->weight, &desc);
 }
 
-/* Pixels are made as ImageNet's means and deviations have them; they become -1..1. x: rows of so many columns for each
-   of three colours, in place. */
+/* Pixels are read and made as ImageNet's means and deviations have them. */
+static const float diti_minimax_vae_colors[2][3] = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
+
+/* These become -1..1. x: rows of so many columns for each of three colours, in place. */
 static void diti_minimax_vae_color(diti_graph *graph, diti_tensor x, uint32_t columns) {
-    static const float means[] = {0.485f, 0.456f, 0.406f}, deviations[] = {0.229f, 0.224f, 0.225f};
     uint32_t rows = diti_tensor_rows(graph, x), i;
     for (i = 0; i < 3 && !diti_graph_failed(graph); i++) {
         diti_tensor color = diti_tensor_view(graph, x, 0, rows, i * columns, columns);
         diti_elementwise_desc desc = DITI_ZERO;
-        desc.scale = 2 * deviations[i];
-        desc.offset = 2 * means[i] - 1;
+        desc.scale = 2 * diti_minimax_vae_colors[1][i];
+        desc.offset = 2 * diti_minimax_vae_colors[0][i] - 1;
         desc.out = color;
         desc.name = "vae_color";
         diti_elementwise(graph, color, &desc);
     }
+}
+
+/* -1..1 become these, F32 [pixels, 3]. */
+static diti_tensor diti_minimax_vae_whiten(diti_graph *graph, diti_tensor x) {
+    uint32_t rows = diti_tensor_rows(graph, x), i;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, rows, 3, "vae_color");
+    for (i = 0; i < 3 && !diti_graph_failed(graph); i++) {
+        diti_elementwise_desc desc = DITI_ZERO;
+        desc.scale = 0.5f / diti_minimax_vae_colors[1][i];
+        desc.offset = (0.5f - diti_minimax_vae_colors[0][i]) / diti_minimax_vae_colors[1][i];
+        desc.out = diti_tensor_view(graph, out, 0, rows, i, 1);
+        desc.name = "vae_color";
+        diti_elementwise(graph, diti_tensor_view(graph, x, 0, rows, i, 1), &desc);
+    }
+    return out;
+}
+
+/* MiniMaxH3VideoEncoder3d.forward of a tile of one picture, rows F32 [pixels, 3]; size becomes that of its latent. */
+static diti_tensor diti_minimax_vae_encode(diti_vae_clip *clip, diti_video *size, diti_tensor x) {
+    const diti_kl_half *half = &clip->vae->minimax->encoder;
+    diti_graph *graph = clip->graph;
+    uint32_t i, k;
+    x = diti_minimax_vae_whiten(graph, x);
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->conv_in, NULL, "vae_conv_in");
+    for (i = 0; i < half->level_count && !diti_graph_failed(graph); i++) {
+        diti_conv_desc more = DITI_ZERO;
+        for (k = 0; k < half->levels[i].count; k++) x = diti_video_resnet(clip, size, x, &half->levels[i].resnets[k]);
+        if (!half->levels[i].resample.weight.part_count) continue;
+        more.stride = 2;
+        more.pad_after = 1;
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->levels[i].resample, &more,
+                            "vae_downsample");
+        size->height /= 2;
+        size->width /= 2;
+    }
+    x = diti_video_conv(clip, size, diti_video_norm(clip, size, x, &half->norm_out, true, false, NULL), &half->conv_out,
+                        NULL, "vae_conv_out");
+    return diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &clip->vae->minimax->quant, NULL,
+                           "vae_quant");
 }
 
 /* A tile of a chunk, rows F32 [tokens, C]; size becomes that of its pictures. */
@@ -362,10 +458,12 @@ static diti_tensor diti_minimax_vae_whole(diti_vae_clip *clip, diti_video *size,
     diti_graph *graph = clip->graph;
     uint32_t tokens = size->frames * size->height * size->width, width = own->width, factor = clip->vae->traits.factor,
              i;
-    diti_tensor all = diti_tensor_new(graph, DITI_F32, tokens + own->registers + 1, width, "vae_tokens");
     diti_block_desc block = DITI_ZERO;
+    diti_tensor all;
+    if (clip->encode) return diti_minimax_vae_encode(clip, size, x);
     if (!clip->turns[0])
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "MiniMax-H3's decoder wants its rotations");
+    all = diti_tensor_new(graph, DITI_F32, tokens + own->registers + 1, width, "vae_tokens");
     x = diti_minimax_vae_linear(graph, x, &own->post_quant, 0, "vae_post_quant");
     diti_minimax_vae_linear(graph, x, &own->in, diti_tensor_view(graph, all, 0, tokens, 0, width), "vae_in");
     diti_copy(graph, diti_tensor_weight(graph, &own->register_tokens, 0),
@@ -419,6 +517,7 @@ static diti_tensor diti_minimax_vae_run(diti_vae_clip *clip, const diti_vae_chun
     diti_graph *graph = clip->graph;
     bool last = chunk->out_frames > DITI_MINIMAX_CLIP;
     diti_tensor end, cache = 0, out;
+    if (clip->encode) return diti_video_tiled(clip, 1, 1, 0, x);
     x = diti_video_tiled(clip, chunk->frames, made, DITI_MINIMAX_DROPPED, x);
     if (!x || diti_graph_failed(graph) || chunk->frames == 1) return x;
     if (!last || chunk->first) cache = diti_video_cache(clip, &clip->pixels, x, DITI_MINIMAX_FADED);

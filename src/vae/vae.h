@@ -240,11 +240,12 @@ typedef struct diti_tiny_half {
 typedef struct diti_video_style {
     uint32_t groups; /* GroupNorms over all frames of a chunk have so many; 0: RMSNorm of each pixel */
     float eps;
-    bool ends;     /* the first frame stands before itself, in place of zeros */
-    bool edges;    /* pixels at the edges of a frame stand beyond them, in place of zeros */
-    bool mirrored; /* a decoder's frames have the pixels next to their edges beyond them, in place of zeros */
-    bool cached;   /* the last frames of a chunk stand before the first of the next one */
-    bool both;     /* half of the frames that a decoder lacks stand behind the last one, and repeat that */
+    bool ends;            /* the first frame stands before itself, in place of zeros */
+    bool edges;           /* pixels at the edges of a frame stand beyond them, in place of zeros */
+    bool mirrored;        /* a decoder's frames have the pixels next to their edges beyond them, in place of zeros */
+    bool mirrors_encoder; /* an encoder's have them, too */
+    bool cached;          /* the last frames of a chunk stand before the first of the next one */
+    bool both;            /* half of the frames that a decoder lacks stand behind the last one, and repeat that */
 } diti_video_style;
 typedef struct diti_video_kind {
     const char *name; /* for messages */

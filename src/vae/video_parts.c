@@ -323,38 +323,39 @@ DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, d
         diti_video_keep(clip, size, x, size->frames, before);
 }
 
-/* Frames with a line and a column more at each edge, which has what stands on the other side of the edge's own; where
-   another device has the line beyond, it is there. */
+/* Frames with a line and a column more at edges that are padded, which have what stands on the other side of the edge's
+   own; where another device has the line beyond, it is there. */
 static diti_tensor diti_video_mirror(diti_vae_clip *clip, const diti_video *lines, diti_tensor x,
                                      diti_conv_desc *desc) {
     diti_graph *graph = clip->graph;
-    uint32_t columns = diti_tensor_columns(graph, x), height = desc->height, width = desc->width, i;
+    uint32_t columns = diti_tensor_columns(graph, x), height = desc->height, width = desc->width, i,
+             before = desc->pad_before, after = desc->pad_after;
     diti_place_desc place = DITI_ZERO;
     if (diti_graph_failed(graph)) return 0;
     place.from = place.part = *lines;
     place.to.frames = lines->frames;
-    place.to.height = height + 2;
-    place.to.width = width + 2;
-    place.y = 1 - desc->above;
-    place.x = 1;
+    place.to.height = height + before + after;
+    place.to.width = width + before + after;
+    place.y = before - desc->above;
+    place.x = before;
     place.out = diti_tensor_new(graph, diti_tensor_get(graph, x)->format,
                                 place.to.frames * place.to.height * place.to.width, columns, "mirrored frames");
     diti_place_frames(graph, x, &place);
     place.from = place.to;
     for (i = 0; i < 4; i++) { /* above, below, then the whole lines' left and right */
-        if ((i == 0 && desc->above) || (i == 1 && desc->below)) continue;
-        place.part.height = i < 2 ? 1 : height + 2;
+        if (!(i % 2 ? after : before) || (i == 0 && desc->above) || (i == 1 && desc->below)) continue;
+        place.part.height = i < 2 ? 1 : place.to.height;
         place.part.width = i < 2 ? width : 1;
         place.from_y = i == 0   ? (height > 1 || desc->below ? 2 : 1)
-                       : i == 1 ? (height > 1 || desc->above ? height - 1 : 1)
+                       : i == 1 ? (height > 1 || desc->above ? before + height - 2 : before)
                                 : 0;
-        place.from_x = i < 2 ? 1 : i == 2 ? (width > 1 ? 2 : 1) : (width > 1 ? width - 1 : 1);
-        place.y = i == 1 ? height + 1 : 0;
-        place.x = i < 2 ? 1 : i == 2 ? 0 : width + 1;
+        place.from_x = i < 2 ? before : i == 2 ? (width > 1 ? 2 : 1) : (width > 1 ? before + width - 2 : before);
+        place.y = i == 1 ? before + height : 0;
+        place.x = i < 2 ? before : i == 2 ? 0 : before + width;
         diti_place_frames(graph, place.out, &place);
     }
-    desc->height = height + 2;
-    desc->width = width + 2;
+    desc->height = place.to.height;
+    desc->width = place.to.width;
     desc->above = desc->below = desc->pad_before = desc->pad_after = 0;
     return place.out;
 }
@@ -389,7 +390,7 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
         diti_video_fill(clip, &lines, in);
         diti_video_keep(clip, &lines, in.all, in.before + size->frames, in.before);
     }
-    if (style->mirrored && !clip->encode && layer->weight.kernel > 1)
+    if ((clip->encode ? style->mirrors_encoder : style->mirrored) && layer->weight.kernel > 1)
         in.all = diti_video_mirror(clip, &lines, in.all, &desc);
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }

@@ -1,5 +1,5 @@
-/* MiniMax-H3: an evaluation with every block on what the reference gave it, a whole clip from a prompt, whose text
-   encoder is that of another fixture, and the decoder's tiles. */
+/* MiniMax-H3: an evaluation with every block on what the reference gave it, whole clips from a prompt and from pictures,
+   whose text encoder is that of another fixture, and tiles of the autoencoder. */
 #ifndef GOLDEN_MINIMAX_H
 #define GOLDEN_MINIMAX_H
 #include "golden_clips.h"
@@ -242,6 +242,61 @@ static inline void golden_minimax_clip(golden_pipe *p, const diti_json *call) {
     free(latents);
 }
 
+/* Clips that begin and end with pictures, by seed: the latents and what is decoded. Pictures get a thousandth of noise,
+   and 11 bits: a tenth of the usual tolerance shows either. */
+static inline void golden_minimax_ends(golden_pipe *p, const diti_json *call) {
+    static const char *const cases[] = {"fl", "first_only", "last_only"};
+    const diti_transformer *model = p->model->transformer;
+    golden_folder folder = *p->folder;
+    uint32_t channels = model->traits.latent_channels, frames = 7 + golden_minimax_frames(model, 22), i, c;
+    size_t count = (size_t)channels * frames * GOLDEN_MINIMAX_AREA, values = 7 * GOLDEN_MINIMAX_AREA;
+    float *latents = (float *)calloc(count, sizeof *latents), *own = (float *)calloc(channels * values, sizeof *own);
+    dit_image images[2] = {DITI_ZERO, DITI_ZERO}, given[2];
+    dit_job_desc desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    dit_job *job = NULL;
+    folder.golden = golden_open_checkpoint(&p->g->env, p->folder->path, "pictures.safetensors");
+    golden_require(p->g,
+                   folder.golden && golden_picture(&folder, "first", &images[0]) &&
+                       golden_picture(&folder, "last", &images[1]),
+                   "pictures are recorded");
+    for (i = 0; i < DITI_COUNT(cases) && images[1].rgba; i++) {
+        char name[64];
+        uint64_t recorded;
+        float *pixels;
+        memcpy(given, images, sizeof given);
+        if (i == 2) memset(&given[0], 0, sizeof given[0]);
+        golden_pipe_desc(p, call, &desc, NULL);
+        desc.frame_count = 22;
+        desc.float_frames = true;
+        desc.seed = 5;
+        desc.init_image = given;
+        desc.init_count = i == 1 ? 1 : 2;
+        if (!golden_clips_run(p, &desc, &job)) break;
+        golden_require(
+            p->g, dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latents, count * sizeof *latents, 0, &err) == DIT_OK,
+            "latents: %s", err.message);
+        for (c = 0; c < channels; c++)
+            memcpy(own + c * values, latents + (size_t)c * frames * GOLDEN_MINIMAX_AREA, values * sizeof *own);
+        diti_format(name, sizeof name, "%s.latents", cases[i]);
+        pixels = golden_floats(folder.golden, name, &recorded);
+        if (golden_require(p->g, pixels && recorded == channels * values, "%s is recorded", name))
+            golden_compare(p->g, name, own, pixels, recorded, golden_clips_tolerance(p) / 10);
+        free(pixels);
+        if (i) continue;
+        pixels = golden_clips_read(p, job);
+        golden_minimax_pictures(p->g, &folder, "fl.out.video01", "fl.frames", pixels, (size_t)desc.width * desc.height,
+                                true, golden_clips_tolerance(p));
+        free(pixels);
+    }
+    dit_job_destroy(job);
+    diti_checkpoint_close(folder.golden);
+    free((void *)(uintptr_t)images[0].rgba);
+    free((void *)(uintptr_t)images[1].rgba);
+    free(latents);
+    free(own);
+}
+
 /* Noise of pictures is drawn first, then that of sound, token by token. */
 static inline void golden_minimax_noise(golden_pipe *p) {
     const diti_transformer *model = p->model->transformer;
@@ -309,6 +364,103 @@ static inline void golden_minimax_refused(golden_pipe *p) {
     }
 }
 
+/* Pictures at the ends of a clip that are refused, by what is said. */
+static inline void golden_minimax_no_ends(golden_pipe *p, const char *only) {
+    static uint8_t rgba[20 * 12 * 4];
+    static float rgb[20 * 12 * 3];
+    static const struct {
+        uint32_t count, width, images;
+        bool floats, missing;
+        float strength;
+        const char *says;
+    } cases[] = {{2, 20, 1, false, true, 0, "init_image, the last frame, frame 0: it needs either rgba or rgb"},
+                 {1, 20, 1, false, true, 0, "init_image, frame 0: it needs either rgba or rgb"},
+                 {2, 24, 1, false, false, 0, "init_image, frame 0: it has 24 x 12 pixels, the clip 20 x 12"},
+                 {1, 20, 1, true, false, 0, "init_image: this model's pictures are bytes"},
+                 {3, 20, 1, false, false, 0, "init_count must be 1, or 2"},
+                 {22, 20, 1, false, false, 0, "a clip of this model has a sound"},
+                 {2, 20, 2, false, false, 0, "with frames that are given are made one by one"},
+                 {1, 20, 1, false, false, 0.5f, "strength must be 0"}};
+    size_t i;
+    uint32_t k;
+    for (i = 0; i < (only ? 1 : DITI_COUNT(cases)); i++) {
+        const char *says = only ? only : cases[i].says;
+        dit_image images[22] = {DITI_ZERO};
+        dit_job_desc desc = DITI_ZERO;
+        dit_error err = DITI_ZERO;
+        dit_job *job = NULL;
+        dit_result result;
+        for (k = 0; k < DITI_COUNT(images); k++) {
+            images[k].width = cases[i].width;
+            images[k].height = 12;
+            if (!cases[i].missing || only) images[k].rgba = rgba;
+            if (cases[i].floats) images[k].rgba = NULL, images[k].rgb = rgb;
+        }
+        desc.model = p->model;
+        desc.prompt = "a fox";
+        desc.width = 20;
+        desc.height = 12;
+        desc.frame_count = 22;
+        desc.steps = 1;
+        desc.init_image = images;
+        desc.init_count = cases[i].count;
+        desc.image_count = cases[i].images;
+        desc.strength = cases[i].strength;
+        result = dit_job_create(p->context, &desc, &job, &err);
+        golden_require(p->g, result < 0 && strstr(err.message, says) != NULL, "\"%s\" in: %s", says, err.message);
+        dit_job_destroy(job);
+    }
+}
+
+/* The folder, in which a word of a member's names of tensors is another one of its length. */
+typedef struct golden_minimax_changed {
+    golden_beside beside;
+    const char *member, *word, *other;
+    bytes file;
+} golden_minimax_changed;
+
+static inline dit_result golden_minimax_open_changed(const char *member, dit_source *out, void *user) {
+    golden_minimax_changed *other = (golden_minimax_changed *)user;
+    dit_result result = golden_beside_open(member, out, &other->beside);
+    char block[4096];
+    size_t size, i, length = strlen(other->word);
+    FILE *file;
+    if (result != DIT_OK || !out->path || !diti_starts_with(member, other->member)) return result;
+    if (!diti_ends_with(member, ".safetensors") || (file = fopen(out->path, "rb")) == NULL) return result;
+    bytes_free(&other->file);
+    while ((size = fread(block, 1, sizeof block, file)) > 0) bytes_add(&other->file, block, size);
+    fclose(file);
+    for (i = 0; i + length < other->file.size; i++)
+        if (!memcmp(other->file.data + i, other->word, length)) memcpy(other->file.data + i, other->other, length);
+    *out = memory_source(&other->file);
+    return DIT_OK;
+}
+
+/* Models that cannot read a picture say which file is to blame, and make clips of texts. */
+static inline void golden_minimax_lacking(golden *g, const golden_folder *folder) {
+    static const char *const cases[][4] = {
+        {"vae/", "\"encoder.", "\"unknown.", "init_image: the model's autoencoder has no encoder"},
+        {"text_encoder/", "\"visual.", "\"hidden.",
+         "init_image: the text encoder's file has no vision tower (visual.*)"}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        golden_minimax_changed other = DITI_ZERO;
+        golden_pipe p = DITI_ZERO;
+        dit_model_desc desc = DITI_ZERO;
+        other.beside.parts = golden_minimax_beside;
+        other.beside.count = DITI_COUNT(golden_minimax_beside);
+        other.beside.path = folder->path;
+        other.member = cases[i][0];
+        other.word = cases[i][1];
+        other.other = cases[i][2];
+        desc.source.open = golden_minimax_open_changed;
+        desc.source.user = &other;
+        if (golden_pipe_load(&p, g, folder, &desc)) golden_minimax_no_ends(&p, cases[i][3]);
+        golden_pipe_close(&p);
+        bytes_free(&other.file);
+    }
+}
+
 static inline void golden_minimax_call(golden *g, const golden_folder *folder, const char *name,
                                        const diti_json *call) {
     golden_beside source = DITI_ZERO;
@@ -322,10 +474,13 @@ static inline void golden_minimax_call(golden *g, const golden_folder *folder, c
     desc.source.user = &source;
     if (golden_pipe_load(&p, g, folder, &desc)) {
         golden_minimax_clip(&p, call);
+        golden_minimax_ends(&p, call);
         if (!g->split) golden_minimax_noise(&p);
         if (!g->split) golden_minimax_refused(&p);
+        if (!g->split) golden_minimax_no_ends(&p, NULL);
     }
     golden_pipe_close(&p);
+    if (!g->split) golden_minimax_lacking(g, folder);
 }
 
 /* --- tiles of the decoder --- */
@@ -367,7 +522,11 @@ static inline bytes golden_minimax_original(const diti_checkpoint *from, uint32_
                                            {"attn.to_q", "attn.to_qkv"},
                                            {"attn.to_out.0", "attn.to_out"},
                                            {"ff.net.0.proj", "ff.w1"},
-                                           {"ff.net.2", "ff.w2"}};
+                                           {"ff.net.2", "ff.w2"},
+                                           {"encoder.down_blocks.", "encoder.down."},
+                                           {".resnets.", ".block."},
+                                           {"conv_shortcut", "nin_shortcut"},
+                                           {"downsamplers.0.", "downsample."}};
     static char header[32768];
     bytes data = {0}, out;
     uint32_t i, k;
@@ -452,6 +611,35 @@ static inline void golden_minimax_tiles(golden *g, const golden_folder *folder, 
     diti_vae_destroy(vae);
 }
 
+/* Moments [2C, h, w] that the encoder says of a picture, in tiles. */
+static inline void golden_minimax_encode(golden *g, const golden_folder *folder, const diti_json *json,
+                                         const diti_checkpoint *weights) {
+    enum { ROWS = 10, COLUMNS = 16, TILE = 8, AREA = ROWS * COLUMNS, PIXELS = 4 * AREA };
+    diti_checkpoint *pictures = golden_open_checkpoint(&g->env, folder->path, "pictures.safetensors");
+    uint64_t count = 0, i;
+    float *pixels = golden_floats(pictures, "encode.wide", &count);
+    dit_error err = DITI_ZERO;
+    diti_vae *vae = NULL;
+    golden_graph m = DITI_ZERO;
+    if (golden_require(g,
+                       count == 3 * PIXELS && golden_open_device(g) &&
+                           diti_vae_load(golden_shared.device, &g->env, json, weights, "", NULL, &vae, &err) >= 0,
+                       "the encoder %s", err.message)) {
+        for (i = 0; i < count; i++) pixels[i] = 2 * pixels[i] / 255 - 1;
+        golden_graph_begin(&m, g, folder);
+        golden_expect(
+            &m, "encode.out",
+            diti_vae_encode(vae, &m.graph, golden_give(&m, DITI_F32, PIXELS, 3, pixels), 2 * ROWS, 2 * COLUMNS, TILE),
+            golden_transpose(golden_floats(pictures, "encode.out", &count), 2 * vae->traits.latent_channels, AREA),
+            GOLDEN_MODEL);
+        if (golden_require(g, golden_graph_create(&m, &err) == DIT_OK, "the encoder is planned %s", err.message))
+            golden_graph_run(&m);
+        golden_graph_end(&m);
+    }
+    diti_vae_destroy(vae);
+    diti_checkpoint_close(pictures);
+}
+
 /* By diffusers' names, and by the original's. */
 static inline void golden_minimax_decoders(golden *g, const golden_folder *folder) {
     diti_json *json = golden_open_json(&g->env, folder->path, "vae/config.json");
@@ -462,12 +650,15 @@ static inline void golden_minimax_decoders(golden *g, const golden_folder *folde
     bytes file;
     golden_minimax_tiles(g, folder, json, weights, false);
     golden_minimax_tiles(g, folder, json, weights, true);
+    if (weights) golden_minimax_encode(g, folder, json, weights);
     if (weights) {
         file = golden_minimax_original(weights, (uint32_t)diti_json_number(json, "decoder_attention_head_dim", 64));
         source = memory_source(&file);
         if (golden_require(g, diti_checkpoint_open(&g->env, &source, &open, &err) == DIT_OK, "original names %s",
-                           err.message))
+                           err.message)) {
             golden_minimax_tiles(g, folder, json, open, false);
+            golden_minimax_encode(g, folder, json, open);
+        }
         diti_checkpoint_close(open);
         bytes_free(&file);
     }
