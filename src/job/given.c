@@ -463,25 +463,26 @@ static diti_tensor diti_given_input(const diti_share *share, diti_graph *graph, 
     return diti_tensor_input(graph, DITI_U32, 1, pixels, "given frames");
 }
 
-/* Planes [C, latent frames * h * w] as the sampler has them, of rows that the encoder gives. */
-static diti_tensor diti_given_scale(const diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
-    const diti_job_request *request = &share->job->request;
-    const diti_vae_traits *vae = diti_vae_get_traits(share->job->model->vae);
-    uint32_t channels = vae->latent_channels, c, columns = frames * request->latent_height * request->latent_width;
+/* Planes [C, latent frames * h * w] as the sampler has them, of rows that the encoder gives. inverts: as some models
+   want a picture that they move. */
+static diti_tensor diti_given_scale(const diti_vae *model, diti_graph *graph, diti_tensor rows,
+                                    const diti_video *latent, bool inverts) {
+    const diti_vae_traits *vae = diti_vae_get_traits(model);
+    uint32_t channels = vae->latent_channels, c, columns = latent->frames * latent->height * latent->width;
     diti_patches places = DITI_ZERO;
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor planes;
     places.batch = places.patch = 1;
     places.channels = channels;
-    places.frames = frames;
-    places.height = request->latent_height;
-    places.width = request->latent_width;
+    places.frames = latent->frames;
+    places.height = latent->height;
+    places.width = latent->width;
     planes = diti_unpatchify(graph, rows, &places, channels);
     desc.name = "scale given latents";
     for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
         float scale = vae->by_channel ? vae->scales[c] : vae->scale,
               shift = vae->by_channel ? vae->shifts[c] : vae->shift;
-        if (request->shape.moves && vae->inverts_scale) scale = 1 / scale;
+        if (inverts && vae->inverts_scale) scale = 1 / scale;
         desc.scale = scale;
         desc.offset = -shift * scale;
         desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, columns);
@@ -590,8 +591,11 @@ DIT_INTERNAL diti_tensor diti_given_encode(diti_share *share, diti_graph *graph,
                   : 0,
             2 * channels);
     if (!first || diti_graph_failed(graph)) return 0;
-    return diti_given_scale(share, graph, diti_draw(graph, moments, noise, 1, "draw given latents"),
-                            given->latent_frames);
+    size.frames = given->latent_frames;
+    size.height = request->latent_height;
+    size.width = request->latent_width;
+    return diti_given_scale(job->model->vae, graph, diti_draw(graph, moments, noise, 1, "draw given latents"), &size,
+                            request->shape.moves);
 }
 
 /* The nearest number of 11 bits, as F16 has them: x - (c - c x) of c x = 8193 x (Veltkamp's splitting). */
@@ -606,24 +610,19 @@ static diti_tensor diti_given_halve(diti_graph *graph, diti_tensor x) {
     return wide ? diti_elementwise(graph, diti_elementwise(graph, x, &desc), &desc) : 0;
 }
 
-DIT_INTERNAL diti_tensor diti_given_anchor(diti_share *share, diti_graph *graph, uint32_t index, diti_tensor pixels) {
-    const dit_job *job = share->job;
-    const diti_job_request *request = &job->request;
-    uint32_t channels = job->model->vae->traits.latent_channels, area = request->latent_width * request->latent_height;
-    diti_tensor *noise = share->program.given_noise[index], x;
+DIT_INTERNAL diti_tensor diti_given_anchor(const diti_vae *vae, diti_graph *graph, diti_tensor pixels,
+                                           const diti_video *latent, uint32_t tile, const diti_tensor noise[2],
+                                           float part) {
+    uint32_t factor = diti_vae_get_traits(vae)->factor;
     diti_elementwise_desc desc = DITI_ZERO;
-    noise[0] = diti_tensor_input(graph, DITI_F32, area, channels, "given noise");
-    noise[1] = diti_tensor_input(graph, DITI_F32, channels, area, "noise of the given frame");
-    x = diti_vae_encode(job->model->vae, graph, pixels, request->shape.height, request->shape.width,
-                        request->shape.vae_tile);
+    diti_tensor x = diti_vae_encode(vae, graph, pixels, factor * latent->height, factor * latent->width, tile);
     if (diti_graph_failed(graph)) return 0;
     x = diti_given_halve(graph, diti_draw(graph, x, noise[0], 1, "draw given latents"));
-    x = diti_given_scale(share, graph, x, 1);
-    desc.scale = 1 - job->model->transformer->traits.anchor_noise;
+    desc.scale = 1 - part;
     desc.add = noise[1];
     desc.out_f32 = true;
     desc.name = "given frame";
-    return diti_elementwise(graph, x, &desc);
+    return diti_elementwise(graph, diti_given_scale(vae, graph, x, latent, false), &desc);
 }
 
 /* count latent frames of one set of planes become those of another. */

@@ -757,8 +757,11 @@ DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_re
 /* Declares what the host writes of given[index], and encodes it on all devices together: planes as the sampler has
    them, on the first one; 0: on others. */
 DIT_INTERNAL diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index);
-/* The latent of a picture at an end of a clip, planes [C, h * w] with their noise; pixels: rows in -1..1. */
-DIT_INTERNAL diti_tensor diti_given_anchor(diti_share *share, diti_graph *graph, uint32_t index, diti_tensor pixels);
+/* The latent of a picture at an end of a clip, planes [C, h * w], of which noise is a part; pixels: rows in -1..1;
+   noise: of the encoder, [h * w, C], and that part, [C, h * w]. */
+DIT_INTERNAL diti_tensor diti_given_anchor(const diti_vae *vae, diti_graph *graph, diti_tensor pixels,
+                                           const diti_video *latent, uint32_t tile, const diti_tensor noise[2],
+                                           float part);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);

@@ -267,10 +267,17 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     diti_tensor pixels = share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    pixels = diti_image_in(graph, pixels, diti_vae_get_traits(share->job->model->vae)->colors, false);
-    return share->job->model->transformer->traits.anchors
-               ? diti_given_anchor(share, graph, index, pixels)
-               : diti_encode_mean(share, graph, pixels, shape->width, shape->height, true);
+    const diti_vae *vae = share->job->model->vae;
+    const diti_model_traits *traits = &share->job->model->transformer->traits;
+    diti_tensor *noise = share->program.given_noise[index];
+    diti_video latent = {1, shape->height / vae->traits.factor, shape->width / vae->traits.factor};
+    pixels = diti_image_in(graph, pixels, vae->traits.colors, false);
+    if (!traits->anchors) return diti_encode_mean(share, graph, pixels, shape->width, shape->height, true);
+    noise[0] = diti_tensor_input(graph, DITI_F32, latent.height * latent.width, traits->latent_channels, "given noise");
+    noise[1] = diti_tensor_input(graph, DITI_F32, traits->latent_channels, latent.height * latent.width,
+                                 "noise of the given frame");
+    return diti_given_anchor(vae, graph, pixels, &latent, share->job->request.shape.vae_tile, noise,
+                             traits->anchor_noise);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {

@@ -1,5 +1,5 @@
-/* MiniMax-H3: an evaluation with every block on what the reference gave it, whole clips from a prompt and from pictures,
-   whose text encoder is that of another fixture, and tiles of the autoencoder. */
+/* MiniMax-H3: an evaluation with every block on what the reference gave it, whole clips from a prompt and from
+   pictures, whose text encoder is that of another fixture, and tiles of the autoencoder. */
 #ifndef GOLDEN_MINIMAX_H
 #define GOLDEN_MINIMAX_H
 #include "golden_clips.h"
@@ -242,8 +242,46 @@ static inline void golden_minimax_clip(golden_pipe *p, const diti_json *call) {
     free(latents);
 }
 
-/* Clips that begin and end with pictures, by seed: the latents and what is decoded. Pictures get a thousandth of noise,
-   and 11 bits: a tenth of the usual tolerance shows either. */
+/* The latent of a picture that a clip begins with: drawn by seed 42, rounded to 11 bits, with a part of noise. */
+static inline void golden_minimax_anchor(golden_pipe *p, const diti_checkpoint *pictures) {
+    enum { AREA = GOLDEN_MINIMAX_AREA };
+    const diti_vae *vae = p->model->vae;
+    const diti_video latent = {1, GOLDEN_MINIMAX_ROWS, GOLDEN_MINIMAX_COLUMNS};
+    uint32_t channels = vae->traits.latent_channels, c, i;
+    uint64_t count, values;
+    float *pixels = golden_floats(pictures, "first", &count), *all = golden_floats(pictures, "fl.condition", &values);
+    float *noise[3], part = p->model->transformer->traits.anchor_noise;
+    diti_tensor given[2];
+    golden_graph m = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    diti_random random;
+    if (!golden_require(p->g, pixels && all && values == 2 * (uint64_t)channels * AREA && golden_open_device(p->g),
+                        "pictures are recorded"))
+        return;
+    for (i = 0; i < count; i++) pixels[i] = 2 * pixels[i] / 255 - 1;
+    for (i = 0; i < 3; i++) noise[i] = (float *)malloc((size_t)channels * AREA * sizeof(float));
+    diti_random_seed(&random, 42);
+    diti_random_normal(&random, noise[0], (size_t)channels * AREA);
+    diti_random_normal(&random, noise[1], (size_t)channels * AREA);
+    for (c = 0; c < channels; c++)
+        for (i = 0; i < AREA; i++) {
+            noise[1][c * AREA + i] *= part;
+            noise[2][c * AREA + i] = (1 - part) * all[2 * c * AREA + i] + noise[1][c * AREA + i];
+        }
+    golden_graph_begin(&m, p->g, p->folder);
+    given[0] = golden_give(&m, DITI_F32, AREA, channels, golden_transpose(noise[0], channels, AREA));
+    given[1] = golden_give(&m, DITI_F32, channels, AREA, noise[1]);
+    golden_expect(
+        &m, "fl.condition",
+        diti_given_anchor(vae, &m.graph, golden_give(&m, DITI_F32, 4 * AREA, 3, pixels), &latent, 0, given, part),
+        noise[2], 5e-5);
+    if (golden_require(p->g, golden_graph_create(&m, &err) == DIT_OK, "the picture is planned %s", err.message))
+        golden_graph_run(&m);
+    golden_graph_end(&m);
+    free(all);
+}
+
+/* Clips that begin and end with pictures, by seed: the latents and what is decoded. */
 static inline void golden_minimax_ends(golden_pipe *p, const diti_json *call) {
     static const char *const cases[] = {"fl", "first_only", "last_only"};
     const diti_transformer *model = p->model->transformer;
@@ -260,6 +298,7 @@ static inline void golden_minimax_ends(golden_pipe *p, const diti_json *call) {
                    folder.golden && golden_picture(&folder, "first", &images[0]) &&
                        golden_picture(&folder, "last", &images[1]),
                    "pictures are recorded");
+    if (!p->g->split) golden_minimax_anchor(p, folder.golden);
     for (i = 0; i < DITI_COUNT(cases) && images[1].rgba; i++) {
         char name[64];
         uint64_t recorded;
@@ -281,7 +320,7 @@ static inline void golden_minimax_ends(golden_pipe *p, const diti_json *call) {
         diti_format(name, sizeof name, "%s.latents", cases[i]);
         pixels = golden_floats(folder.golden, name, &recorded);
         if (golden_require(p->g, pixels && recorded == channels * values, "%s is recorded", name))
-            golden_compare(p->g, name, own, pixels, recorded, golden_clips_tolerance(p) / 10);
+            golden_compare(p->g, name, own, pixels, recorded, golden_clips_tolerance(p));
         free(pixels);
         if (i) continue;
         pixels = golden_clips_read(p, job);
