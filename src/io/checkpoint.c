@@ -58,9 +58,46 @@ static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_fi
     return DIT_OK;
 }
 
+static dit_result diti_index_names(diti_checkpoint *checkpoint, dit_error *err) {
+    return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
+                           checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
+}
+
+/* NAME.weight_v beside its lengths becomes NAME.weight. */
+static dit_result diti_checkpoint_name_lengths(diti_checkpoint *checkpoint, dit_error *err) {
+    bool renames = false;
+    size_t i;
+    for (i = 0; i < checkpoint->tensor_count; i++) {
+        diti_stored_tensor *tensor = &checkpoint->tensors[i];
+        const diti_stored_tensor *given = diti_stored_sibling(checkpoint, tensor, ".weight_v", ".weight_g");
+        diti_row_lengths *lengths;
+        char *name;
+        if (!given) continue;
+        if (tensor->type != DIT_TYPE_F32 || given->type != DIT_TYPE_F32 || tensor->strides || given->strides ||
+            !tensor->rank || !tensor->size || diti_stored_tensor_elements(given) != tensor->shape[0])
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "%s: tensor '%.200s' and the weight_g beside it are read as F32 alone, one length for each "
+                "row; fold them into a weight",
+                diti_checkpoint_name(checkpoint), tensor->name);
+        lengths = (diti_row_lengths *)diti_checkpoint_keep(checkpoint, sizeof *lengths);
+        name = diti_checkpoint_keep_text(checkpoint, tensor->name, strlen(tensor->name) - strlen("_v"));
+        if (!lengths || !name) return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+        lengths->file = given->file;
+        lengths->offset = given->offset;
+        tensor->lengths = lengths;
+        tensor->name = name;
+        renames = true;
+    }
+    if (!renames) return DIT_OK;
+    diti_free(&checkpoint->env, checkpoint->index.slots);
+    memset(&checkpoint->index, 0, sizeof checkpoint->index);
+    return diti_index_names(checkpoint, err);
+}
+
 static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
-    DITI_TRY(diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
-                             checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err));
+    DITI_TRY(diti_index_names(checkpoint, err));
+    DITI_TRY(diti_checkpoint_name_lengths(checkpoint, err));
     DITI_TRY(diti_checkpoint_name_nunchaku(checkpoint, err));
     return diti_checkpoint_name_types(checkpoint, err);
 }
@@ -358,11 +395,19 @@ DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const d
     return diti_checkpoint_create(env, file, &siblings, out, err);
 }
 
-/* The tensor's bytes, and those of scales beside them, are so many files further. */
+/* The tensor's bytes, and those of scales and lengths beside them, are so many files further. */
 static dit_result diti_checkpoint_move(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, uint32_t files,
                                        dit_error *err) {
+    diti_row_lengths *lengths;
     diti_nvfp4_pair *pair;
     tensor->file += files;
+    if (tensor->lengths) {
+        lengths = (diti_row_lengths *)diti_checkpoint_keep(checkpoint, sizeof *lengths);
+        if (!lengths) return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+        *lengths = *tensor->lengths;
+        lengths->file += files;
+        tensor->lengths = lengths;
+    }
     if (!tensor->nvfp4) return DIT_OK;
     pair = (diti_nvfp4_pair *)diti_checkpoint_keep(checkpoint, sizeof *pair);
     if (!pair) return diti_no_memory(diti_checkpoint_name(checkpoint), err);
@@ -496,6 +541,31 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
     return result;
 }
 
+/* Bytes [offset, offset + size) of rows that get their lengths, row by row. */
+static dit_result diti_checkpoint_lengthen(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                           uint64_t offset, unsigned char *out, size_t size, dit_error *err) {
+    const uint64_t bytes = tensor->size / tensor->shape[0], end = offset + size, count = bytes / sizeof(float);
+    float *row = (float *)diti_alloc(&checkpoint->env, (size_t)bytes), length;
+    dit_result result = row ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    uint64_t r, i;
+    for (r = offset / bytes; r * bytes < end && result >= 0; r++) {
+        uint64_t from = r * bytes > offset ? r * bytes : offset, to = (r + 1) * bytes < end ? (r + 1) * bytes : end;
+        double sum = 0;
+        result = diti_file_read(checkpoint->files[tensor->lengths->file], tensor->lengths->offset + r * sizeof length,
+                                &length, sizeof length, err);
+        if (result >= 0)
+            result =
+                diti_file_read(checkpoint->files[tensor->file], tensor->offset + r * bytes, row, (size_t)bytes, err);
+        if (result < 0) break;
+        for (i = 0; i < count; i++) sum += (double)row[i] * (double)row[i];
+        length = sum > 0 ? (float)((double)length / sqrt(sum)) : 0;
+        for (i = 0; i < count; i++) row[i] *= length;
+        memcpy(out + (from - offset), (const unsigned char *)row + (from - r * bytes), (size_t)(to - from));
+    }
+    diti_free(&checkpoint->env, row);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                              uint64_t offset, void *out, size_t size, dit_error *err) {
     DITI_TRY(diti_checkpoint_refuse_type(checkpoint, tensor, err));
@@ -506,6 +576,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
     if (tensor->made) return diti_nunchaku_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     if (tensor->nvfp4) return diti_nvfp4_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     if (tensor->iq4) return diti_iq4_read(checkpoint, tensor, false, offset, (unsigned char *)out, size, err);
+    if (tensor->lengths) return diti_checkpoint_lengthen(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     if (tensor->strides) return diti_checkpoint_gather(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
 }

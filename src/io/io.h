@@ -63,6 +63,7 @@ typedef struct diti_stored_tensor {
     const uint64_t *strides;
     const struct diti_nunchaku_tensor *made; /* not NULL: diti_checkpoint_read makes its bytes of nunchaku's tensors */
     const struct diti_nvfp4_pair *nvfp4;     /* not NULL: it makes them of ComfyUI's values and scales */
+    const struct diti_row_lengths *lengths;  /* not NULL: it gives rows their lengths (PyTorch's weight_norm) */
     uint32_t iq4; /* not 0: it makes Q8_0 of IQ4_NL or IQ4_XS, whose blocks have so many values */
     uint32_t file;
 } diti_stored_tensor;
@@ -181,6 +182,13 @@ typedef struct diti_nvfp4_pair {
 DIT_INTERNAL dit_result diti_nvfp4_name(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, dit_error *err);
 DIT_INTERNAL dit_result diti_nvfp4_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                         uint64_t offset, unsigned char *out, size_t size, dit_error *err);
+
+/* --- inside the room: weights as PyTorch's weight_norm keeps them (checkpoint.c): the rows of NAME.weight are those of
+   NAME.weight_v with the lengths in NAME.weight_g, a row being all that has one first index --- */
+typedef struct diti_row_lengths {
+    uint32_t file;
+    uint64_t offset; /* place of the lengths, which are F32, in that file */
+} diti_row_lengths;
 
 /* --- inside the room: IQ4_NL and IQ4_XS (iq4.c), which are read as Q8_0 --- */
 /* For a tensor of any type, when its place in the file is known. */

@@ -300,14 +300,28 @@ static void diti_clip_emit_sound(diti_share *share, diti_graph *graph, uint32_t 
     uint32_t channels = model->transformer->traits.latent_channels,
              area = request->latent_width * request->latent_height;
     diti_element activation = graph->activation;
+    const diti_model_traits *own = &model->transformer->traits;
     diti_sound_traits traits;
+    diti_patches patches = DITI_ZERO;
     diti_tensor tokens = diti_tensor_view(graph, share->program.latent, image * channels, channels,
-                                          (shape->latent_frames - shape->sound_frames) * area, shape->sound_tokens);
+                                          (shape->latent_frames - shape->sound_frames) * area,
+                                          own->sound_columns ? shape->sound_frames * area : shape->sound_tokens);
     diti_sound_traits_of(model->spectrogram, model->vocoder, &traits);
     share->program.sounds[image] =
         diti_tensor_state(graph, DITI_F32, shape->sound_samples, traits.channels, "sound of a clip");
     graph->activation = DITI_F32;
-    tokens = diti_planar_to_rows(graph, tokens, 1, channels, 1, 0);
+    if (own->sound_columns) { /* a token is the first columns of a patch */
+        patches.batch = 1;
+        patches.channels = channels;
+        patches.frames = shape->sound_frames;
+        patches.height = request->latent_height;
+        patches.width = request->latent_width;
+        patches.patch = own->patch;
+        tokens = diti_tensor_view(graph, diti_patchify(graph, tokens, &patches, 0), 0, shape->sound_tokens, 0,
+                                  own->sound_columns);
+    } else {
+        tokens = diti_planar_to_rows(graph, tokens, 1, channels, 1, 0);
+    }
     graph->activation = activation;
     if (diti_graph_failed(graph)) return;
     diti_sound_decode(model->spectrogram, model->vocoder, graph, tokens, 0, share->program.sounds[image]);

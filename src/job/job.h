@@ -114,9 +114,9 @@ struct dit_model {
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
-    diti_vae *tae;                   /* for previews; NULL: vae */
-    diti_spectrogram *spectrogram;   /* makes a clip's sound with vocoder; NULL: the model makes none */
-    diti_vocoder *vocoder;           /* NULL where spectrogram is NULL */
+    diti_vae *tae;                 /* for previews; NULL: vae */
+    diti_spectrogram *spectrogram; /* makes a clip's sound with vocoder; NULL: that makes it alone, or there is none */
+    diti_vocoder *vocoder;         /* NULL: the model makes no sound */
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
     diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
     diti_json *index;                /* parsed model_index.json or NULL */
@@ -611,6 +611,8 @@ typedef struct diti_model_want {
     const char *folder;     /* folder of a diffusers repository */
     diti_encoder_kind kind; /* kind of a text encoder; DITI_ENCODER_NONE: any */
 } diti_model_want;
+/* Whether the file has the tensor of that name behind the prefix. */
+DIT_INTERNAL bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix, const char *name);
 DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
                                           diti_model_part *part, dit_error *err);
 /* Whatever of tokenizers there is for encoder `index`. */

@@ -347,29 +347,34 @@ static dit_result diti_model_load_sound_parts(dit_model *model, const dit_model_
     diti_load_options options;
     diti_component_source from = DITI_ZERO;
     diti_sound_traits traits;
-    uint32_t i;
-    for (i = 0; i < 2; i++) {
+    uint32_t alone = model->transformer->traits.sound_sides > 0 ? 1 : 0, i,
+             wanted = alone ? model->transformer->traits.sound_columns : model->transformer->traits.latent_channels;
+    if (diti_part_has(parts[0].checkpoint, parts[0].prefix, DITI_SOUND_ALONE) != (alone > 0))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: this audio_vae makes %s of tokens, and %s's makes %s; it belongs to another model",
+                         diti_checkpoint_name(parts[0].checkpoint), alone ? "spectrograms" : "samples",
+                         model->transformer->family->name, alone ? "samples" : "spectrograms");
+    for (i = alone; i < 2; i++) {
+        const diti_model_part *part = &parts[alone ? 0 : i];
         dit_result result;
         options = diti_model_options(model, desc, (diti_part)(DITI_PART_SPECTROGRAM + (int)i), DIT_ROLE_SOUND);
         from.device = diti_model_device(model, DIT_ROLE_SOUND);
         from.env = &model->env;
-        from.config = parts[i].config;
-        from.checkpoint = parts[i].checkpoint;
-        from.prefix = parts[i].prefix;
+        from.config = part->config;
+        from.checkpoint = part->checkpoint;
+        from.prefix = part->prefix;
         from.options = &options;
         result = i ? diti_vocoder_create(&from, &model->vocoder, err)
                    : diti_spectrogram_create(&from, &model->spectrogram, err);
-        DITI_TRY(diti_model_name_config(&parts[i], result, err));
+        DITI_TRY(diti_model_name_config(part, result, err));
     }
     diti_sound_traits_of(model->spectrogram, model->vocoder, &traits);
-    if (traits.token_values == model->transformer->traits.latent_channels &&
-        traits.moment_values == traits.vocoder_values)
-        return DIT_OK;
+    if (traits.token_values == wanted && traits.moment_values == traits.vocoder_values) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "the audio_vae makes %u bands of tokens with %u values, the vocoder reads %u, and the transformer "
                      "makes tokens with %u; they belong to different models",
                      (unsigned)traits.moment_values, (unsigned)traits.token_values, (unsigned)traits.vocoder_values,
-                     (unsigned)model->transformer->traits.latent_channels);
+                     (unsigned)wanted);
 }
 
 /* For models that denoise the sound of a clip with it; without either part clips are silent. */
@@ -378,14 +383,16 @@ static dit_result diti_model_load_sound(dit_model *model, const dit_model_desc *
                                              {DIT_ROLE_SOUND, "vocoder", DITI_ENCODER_NONE}};
     diti_model_part parts[2];
     dit_result result;
+    bool alone = model->transformer && model->transformer->traits.sound_sides > 0;
     if (!model->transformer || !(model->transformer->traits.sound_rate > 0) || !diti_model_wants(model, DIT_ROLE_SOUND))
         return DIT_OK;
     memset(parts, 0, sizeof parts);
     result = diti_model_locate(model, desc, &wants[0], &parts[0], err);
-    if (result >= 0) result = diti_model_locate(model, desc, &wants[1], &parts[1], err);
+    if (result >= 0 && !alone) result = diti_model_locate(model, desc, &wants[1], &parts[1], err);
     if (result >= 0)
-        result = parts[0].checkpoint && parts[1].checkpoint ? diti_model_load_sound_parts(model, desc, parts, err)
-                                                            : diti_model_check_sound(desc, parts, err);
+        result = parts[0].checkpoint && (alone || parts[1].checkpoint)
+                     ? diti_model_load_sound_parts(model, desc, parts, err)
+                     : diti_model_check_sound(desc, parts, err);
     diti_json_free(&model->env, parts[0].config);
     diti_json_free(&model->env, parts[1].config);
     return result;
@@ -837,7 +844,7 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
     if (model->image_encoder && diti_model_wants(model, DIT_ROLE_IMAGE_ENCODER))
         parts[DITI_PART_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder);
     if (model->vocoder) {
-        parts[DITI_PART_SPECTROGRAM] = diti_spectrogram_weights(model->spectrogram);
+        if (model->spectrogram) parts[DITI_PART_SPECTROGRAM] = diti_spectrogram_weights(model->spectrogram);
         parts[DITI_PART_VOCODER] = diti_vocoder_weights(model->vocoder);
     }
 }

@@ -98,7 +98,7 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
 
 /* --- what a file holds --- */
 
-static bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix, const char *name) {
+DIT_INTERNAL bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix, const char *name) {
     return diti_model_find(checkpoint, prefix, name) != NULL;
 }
 
@@ -229,7 +229,10 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     diti_encoder_kind kind;
     switch (want->role) {
     case DIT_ROLE_TRANSFORMER: return diti_transformer_known(part->config, part->checkpoint, part->prefix);
-    case DIT_ROLE_SOUND: return diti_part_sounds(part, diti_equal(want->folder, "vocoder"));
+    case DIT_ROLE_SOUND:
+        return diti_part_sounds(part, diti_equal(want->folder, "vocoder")) ||
+               (diti_equal(want->folder, "audio_vae") &&
+                diti_part_has(part->checkpoint, part->prefix, DITI_SOUND_ALONE));
     case DIT_ROLE_VAE:
         if (diti_part_sounds(part, false)) return false;
         return diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.weight") ||
@@ -467,7 +470,8 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
             : component->role == DIT_ROLE_IMAGE_ENCODER
                 ? "an image encoder serves models that read the picture which they move"
             : component->role == DIT_ROLE_SOUND
-                ? "sound has an audio_vae and a vocoder, and serves models that make it with a clip (LTX-2)"
+                ? "sound has an audio_vae and a vocoder, of MiniMax-H3 an audio_vae alone, and serves models that make it "
+                  "with a clip"
                 : "neither a transformer, an autoencoder, one of its "
                   "text encoders nor a tokenizer of these");
     }

@@ -280,7 +280,7 @@ static void diti_minimax_set_traits(diti_minimax *model) {
     traits->default_frames = 37;
     traits->least_frames = 7;
     traits->default_fps = 24;
-    traits->sound_rate = 40; /* 32,000 samples a second, 800 of a token */
+    traits->sound_rate = 40; /* 32,000 samples a second, 800 of a token; with sides the decoder makes each alone */
     traits->sound_sides = 2;
     traits->sound_columns = config->sound;
     traits->chat = &diti_minimax_chats[0];

@@ -2,8 +2,9 @@
 
 /* The sound of a clip (docs/models.md 4.12): LTX-2's AutoencoderKLLTX2Audio makes a spectrogram of tokens, and its
    vocoder samples of that: LTX2Vocoder, or LTX2VocoderWithBWE, whose second net extends the band of the first one's
-   samples. Rows are moments of time, columns are channels; all of them are F32, for 16 bits of sound are more than F16
-   has. */
+   samples. MiniMax-H3's AutoencoderKLMiniMaxH3Audio (4.12.1) has such a net, BigVGAN, which reads the tokens of one
+   channel behind a layer of its own. Rows are moments of time, columns are channels; all of them are F32, for 16 bits
+   of sound are more than F16 has. */
 
 #define DITI_SOUND_LEVELS 8u
 #define DITI_SOUND_RESNETS 4u
@@ -52,7 +53,11 @@ struct diti_vocoder {
     uint32_t hop, window, ratio, mels, bins; /* the second net's spectrogram; bins: frequencies, a multiple of 4 */
     diti_layer waves;                        /* [2 * bins, taps * hop], without a bias */
     diti_weight bands, resampler;            /* [mels, bins], [ratio * channels, taps * channels] */
+    uint32_t tokens;                         /* values of a token; 0: it reads a spectrogram */
+    float *means, *deviations;               /* host: of these values */
+    diti_layer token_in;                     /* [inputs, tokens] */
 };
+#define DITI_SOUND_SIDES 2u /* channels of the sound, where each has tokens of its own */
 
 /* ---- the spectrogram's decoder: loading ---- */
 
@@ -221,6 +226,27 @@ static const char *diti_vocoder_name(void *user, const char *name, char *out, si
     return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
 }
 
+/* MiniMax-H3's: a level's transposed convolution stands in a list of one. */
+static const char *diti_vocoder_alone_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {
+        {"conv_in", "conv_pre"},          {"conv_out", "conv_post"},
+        {"upsamplers.", "ups."},          {"resnets.", "resblocks."},
+        {"act_out.", "activation_post."}, {"acts1.0.", "activations.0."},
+        {"acts2.0.", "activations.1."},   {"acts1.1.", "activations.2."},
+        {"acts2.1.", "activations.3."},   {"acts1.2.", "activations.4."},
+        {"acts2.2.", "activations.5."},   {"downsample.filter", "downsample.lowpass.filter"}};
+    char stored[200];
+    const char *dot;
+    (void)user;
+    if (!diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, stored, sizeof stored)) return NULL;
+    dot = strrchr(stored, '.');
+    if (diti_starts_with(stored, "dec_in_proj") || diti_starts_with(stored, "latents_"))
+        return diti_format(out, size, "%s", stored) ? out : NULL;
+    if (dot && diti_starts_with(stored, "ups."))
+        return diti_format(out, size, "decoder.%.*s.0%s", (int)(dot - stored), stored, dot) ? out : NULL;
+    return diti_format(out, size, "decoder.%s", stored) ? out : NULL;
+}
+
 /* The net's names begin with that. */
 static const char *diti_vocoder_scope(const struct diti_vocoder *own, uint32_t net) {
     static const char *const scopes[] = {"vocoder.", "bwe_generator."};
@@ -246,7 +272,7 @@ static uint32_t diti_vocoder_list(diti_settings *settings, const char *key, cons
 
 /* Files of the original tell factors by the taps alone, of which each published vocoder has others. */
 static uint32_t diti_vocoder_factor(uint32_t taps) {
-    static const uint32_t known[][2] = {{16, 6}, {15, 5}, {12, 6}, {11, 5}, {8, 2}, {4, 2}};
+    static const uint32_t known[][2] = {{16, 6}, {15, 5}, {12, 6}, {11, 5}, {9, 5}, {8, 2}, {4, 2}};
     size_t i;
     for (i = 0; i < DITI_COUNT(known); i++)
         if (known[i][0] == taps) return known[i][1];
@@ -326,11 +352,61 @@ static dit_result diti_vocoder_check_net(const struct diti_vocoder *own, const d
         DITI_SOUND_RESNETS);
 }
 
+/* A list of numbers in config.json or a tensor in the file; false: there is neither. */
+static bool diti_vocoder_values(struct diti_vocoder *own, diti_loader *loader, diti_settings *settings, const char *key,
+                                float **out) {
+    const diti_stored_tensor *tensor = diti_loader_find(loader, key);
+    *out = (float *)diti_component_array(&own->base, loader, own->tokens, sizeof **out);
+    if (!*out) return false;
+    diti_video_read_list(settings, key, own->tokens, *out);
+    if (diti_setting_numbers(settings, key)) return true;
+    return tensor && diti_stored_tensor_elements(tensor) == own->tokens &&
+           diti_checkpoint_read_float(loader->checkpoint, tensor, *out, own->tokens, &loader->error) == DIT_OK;
+}
+
+/* MiniMax-H3's, by the keys of its config.json. */
+static dit_result diti_vocoder_read_alone(struct diti_vocoder *own, diti_loader *loader, const diti_json *config,
+                                          dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the sound's autoencoder: config.json", err);
+    diti_vocoder_net *net = &own->nets[0];
+    bool told;
+    loader->rename = diti_vocoder_alone_name;
+    own->net_count = 1;
+    own->tokens = diti_loader_dimension(loader, DITI_SOUND_ALONE, 1);
+    diti_vocoder_read_net(own, loader, &settings, 0);
+    if (diti_setting_numbers(&settings, "decoder_rates") &&
+        diti_vocoder_list(&settings, "decoder_rates", diti_setting(&settings, "decoder_rates"), net->factors,
+                          DITI_SOUND_LEVELS) != net->level_count)
+        diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "decoder_rates",
+                             "it has another number of levels than the file");
+    diti_vocoder_read_dilations(&settings, net, "resblock_dilation_sizes");
+    net->end = DITI_VOCODER_CLAMP;
+    own->rate = diti_setting_size(&settings, "sampling_rate", 32000, 1000000);
+    told = own->tokens && diti_vocoder_values(own, loader, &settings, "latents_mean", &own->means) &&
+           diti_vocoder_values(own, loader, &settings, "latents_std", &own->deviations);
+    DITI_TRY(settings.result);
+    DITI_TRY(loader->error.result);
+    DITI_TRY(diti_vocoder_check_net(own, loader, 0, err));
+    if (!told)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a decoder of sound without latents_mean and latents_std, by which tokens are scaled; name "
+            "the folder with its config.json, or a file with both as tensors",
+            diti_checkpoint_name(loader->checkpoint));
+    if (net->outputs == 1 && net->snakes && own->tokens % 4 == 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a decoder of sound of %u channels, not 1, and tokens of %u values, not a multiple of 4, %s "
+                     "activations that snake",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)net->outputs, (unsigned)own->tokens,
+                     net->snakes ? "with" : "without");
+}
+
 static dit_result diti_vocoder_read(diti_component *component, diti_loader *loader, const diti_json *config,
                                     dit_error *err) {
     struct diti_vocoder *own = (struct diti_vocoder *)(void *)component;
     diti_settings settings = diti_settings_of(config, "the vocoder: config.json", err);
     uint32_t i, rate;
+    if (diti_loader_find(loader, DITI_SOUND_ALONE)) return diti_vocoder_read_alone(own, loader, config, err);
     if (diti_loader_find(loader, "conv_pre.weight") || diti_loader_find(loader, "vocoder.conv_pre.weight"))
         loader->rename = diti_vocoder_name;
     own->net_count = diti_loader_find(loader, "bwe_generator.conv_in.weight") ? 2 : 1;
@@ -487,6 +563,7 @@ static void diti_vocoder_load_weights(diti_component *component, diti_loader *lo
     uint32_t i;
     for (i = 0; i < own->net_count; i++) diti_vocoder_load_net(own, loader, i);
     if (own->net_count > 1) diti_vocoder_load_extension(own, loader);
+    if (own->tokens) diti_load_layer(loader, &own->token_in, own->nets[0].inputs, own->tokens, 1, "dec_in_proj");
 }
 
 static dit_result diti_sound_load(const diti_component_kind *kind, const diti_component_source *given,
@@ -534,13 +611,17 @@ DIT_INTERNAL void diti_sound_traits_of(const diti_spectrogram *spectrogram, cons
                                        diti_sound_traits *out) {
     out->rate = vocoder->rate;
     out->channels = vocoder->nets[0].outputs;
+    out->token_values = vocoder->tokens;
+    out->moment_values = out->vocoder_values = vocoder->nets[0].inputs;
+    if (vocoder->tokens) out->channels = DITI_SOUND_SIDES;
+    if (!spectrogram) return;
     out->token_values = spectrogram->planes * spectrogram->lines;
     out->moment_values = DITI_SOUND_DOWN * spectrogram->lines * spectrogram->outputs;
-    out->vocoder_values = vocoder->nets[0].inputs;
 }
 
 DIT_INTERNAL uint32_t diti_sound_samples(const diti_vocoder *vocoder, uint32_t tokens) {
-    uint64_t samples = (uint64_t)DITI_SOUND_DOWN * tokens - (DITI_SOUND_DOWN - 1);
+    uint64_t samples =
+        vocoder->tokens ? tokens / DITI_SOUND_SIDES : (uint64_t)DITI_SOUND_DOWN * tokens - (DITI_SOUND_DOWN - 1);
     samples *= (uint64_t)vocoder->nets[0].factor * (vocoder->net_count > 1 ? vocoder->ratio : 1);
     return tokens && samples <= UINT32_MAX / 8 ? (uint32_t)samples : 0;
 }
@@ -851,12 +932,48 @@ static void diti_sound_part(const diti_spectrogram *spectrogram, const diti_voco
                   out, "sound_out");
 }
 
+/* Each channel by itself, F32 [tokens of all, values], to its column of out; in parts, with the tokens that these
+   depend on. */
+static void diti_sound_decode_alone(const diti_vocoder *vocoder, diti_graph *graph, diti_tensor tokens, uint32_t tile,
+                                    diti_tensor out) {
+    const diti_vocoder_net *net = &vocoder->nets[0];
+    uint32_t all = diti_tensor_rows(graph, tokens), count = all / DITI_SOUND_SIDES, reach = diti_vocoder_reach(net),
+             side, first, i;
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, all, vocoder->tokens, "sound_latents"), part;
+    diti_linear_desc linear = DITI_ZERO;
+    for (i = 0; i < vocoder->tokens && !diti_graph_failed(graph); i++) {
+        diti_elementwise_desc scale = DITI_ZERO;
+        scale.scale = vocoder->deviations[i];
+        scale.offset = vocoder->means[i];
+        scale.out = diti_tensor_view(graph, x, 0, all, i, 1);
+        scale.name = "sound_latents";
+        diti_elementwise(graph, diti_tensor_view(graph, tokens, 0, all, i, 1), &scale);
+    }
+    linear.bias = &vocoder->token_in.bias;
+    linear.out_f32 = true;
+    linear.name = "sound_tokens";
+    for (side = 0; side < DITI_SOUND_SIDES; side++)
+        for (first = 0; first < count && !diti_graph_failed(graph); first += tile) {
+            uint32_t end = count - first > tile ? first + tile : count, from = first > reach ? first - reach : 0,
+                     to = count - end > reach ? end + reach : count, samples = (end - first) * net->factor;
+            part = diti_tensor_view(graph, x, side * count + from, to - from, 0, vocoder->tokens);
+            part = diti_vocoder_run(graph, diti_linear(graph, part, &vocoder->token_in.weight, &linear), net);
+            if (diti_graph_failed(graph)) return;
+            diti_copy(graph, diti_tensor_view(graph, part, (first - from) * net->factor, samples, 0, 1),
+                      diti_tensor_view(graph, out, first * net->factor, samples, side, 1), "sound_out");
+        }
+}
+
 DIT_INTERNAL void diti_sound_decode(const diti_spectrogram *spectrogram, const diti_vocoder *vocoder, diti_graph *graph,
                                     diti_tensor tokens, uint32_t tile, diti_tensor out) {
     uint32_t count = diti_tensor_rows(graph, tokens), columns = diti_tensor_columns(graph, tokens), before, behind,
              first, each = DITI_SOUND_DOWN * vocoder->nets[0].factor;
-    diti_sound_reach(spectrogram, vocoder, &before, &behind);
     tile = tile ? tile : DITI_SOUND_TOKENS;
+    if (!spectrogram) {
+        diti_sound_decode_alone(vocoder, graph, tokens, tile, out);
+        return;
+    }
+    diti_sound_reach(spectrogram, vocoder, &before, &behind);
     if (vocoder->net_count > 1 && each % vocoder->hop) tile = count; /* windows would begin elsewhere */
     if (vocoder->net_count > 1) each *= vocoder->ratio;
     for (first = 0; first < count && !diti_graph_failed(graph); first += tile) {

@@ -155,8 +155,9 @@ DIT_INTERNAL uint32_t diti_vae_turns(const diti_vae *vae, const diti_video *late
 /* All chunks, one after the other in the current segment. */
 DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x);
 
-/* ---- sound (sound.c): of a clip whose model denoises tokens of it, LTX-2. The part that is called its autoencoder
-   makes a spectrogram of them, and the vocoder samples of that. ---- */
+/* ---- sound (sound.c): of a clip whose model denoises tokens of it. With LTX-2 the part that is called its autoencoder
+   makes a spectrogram of them, and the vocoder samples of that; with MiniMax-H3 there is a vocoder alone, which makes
+   one channel of the tokens themselves. ---- */
 typedef struct diti_spectrogram diti_spectrogram;
 typedef struct diti_vocoder diti_vocoder;
 DIT_INTERNAL dit_result diti_spectrogram_create(const diti_component_source *from, diti_spectrogram **out,
@@ -171,13 +172,16 @@ typedef struct diti_sound_traits {
     uint32_t token_values;                  /* values of a token */
     uint32_t moment_values, vocoder_values; /* values of a moment that the spectrogram has, and the vocoder reads */
 } diti_sound_traits;
+/* spectrogram, here and below: NULL where there is none. */
 DIT_INTERNAL void diti_sound_traits_of(const diti_spectrogram *spectrogram, const diti_vocoder *vocoder,
                                        diti_sound_traits *out);
+/* The tensor by which the file of a vocoder that reads tokens is told. */
+#define DITI_SOUND_ALONE "dec_in_proj.weight"
 /* Samples that so many tokens become; 0: too many. */
 DIT_INTERNAL uint32_t diti_sound_samples(const diti_vocoder *vocoder, uint32_t tokens);
 /* tokens F32 [tokens, token_values] as the sampler leaves them, channel plane * lines + line -> out F32 [samples,
-   channels] in -1..1. tile: tokens that are decoded at a time; 0: some seconds. Samples do not depend on it, but for
-   rounding. */
+   channels] in -1..1. Tokens of channels that are made alone stand one channel after the other. tile: tokens that are
+   decoded at a time; 0: some seconds. Samples do not depend on it, but for rounding. */
 DIT_INTERNAL void diti_sound_decode(const diti_spectrogram *spectrogram, const diti_vocoder *vocoder, diti_graph *graph,
                                     diti_tensor tokens, uint32_t tile, diti_tensor out);
 

@@ -130,10 +130,10 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
     return false;
 }
 
-/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1], [rows, columns, 1, 1, 1], [rows, columns /
-   kernel^2, kernel, kernel] or [rows, columns / (frames * kernel^2), frames, kernel, kernel], frames may be 1. The
-   first two of these five are one in files of stable-diffusion.cpp. A convolution over time alone may lack the last
-   two. */
+/* [rows, columns], behind leading ones, too, [rows, columns, 1], [rows, columns, 1, 1], [rows, columns, 1, 1, 1],
+   [rows, columns / kernel^2, kernel, kernel] or [rows, columns / (frames * kernel^2), frames, kernel, kernel], frames
+   may be 1. The first two of these last five are one in files of stable-diffusion.cpp. A convolution over time alone
+   may lack the last two. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
                               uint32_t kernel, uint32_t frames) {
     uint64_t expected[5];
@@ -144,6 +144,9 @@ static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *ten
     expected[3] = expected[4] = kernel;
     if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
         return true;
+    if (tensor->rank == 3 && kernel == 1 && frames <= 1 && tensor->shape[2] == 1)
+        return (tensor->shape[0] == rows && tensor->shape[1] == columns) ||
+               diti_loader_fail_shape(loader, tensor, expected, 2);
     if (tensor->rank == 3 && kernel == 1 && frames > 1) rank = from = 3;
     if (rank == 3) expected[2] = frames;
     if (tensor->rank == 4 && kernel > 1 && tensor->shape[0] == expected[0] * expected[1] &&

@@ -281,6 +281,30 @@ static inline void golden_minimax_anchor(golden_pipe *p, const diti_checkpoint *
     free(all);
 }
 
+/* The clip's sound against that of the reference, [channels, samples]. */
+static inline void golden_minimax_sound(golden_pipe *p, dit_job *job, const diti_checkpoint *pictures) {
+    dit_status status = DITI_ZERO;
+    dit_model_info info = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    uint64_t count;
+    float *reference = golden_floats(pictures, "fl.out.sound", &count), *own, *turned;
+    uint32_t half = (uint32_t)(count / 2), i;
+    dit_job_status(job, &status, NULL);
+    dit_model_get_info(p->model, &info);
+    own = (float *)malloc(2 * (size_t)count * sizeof *own);
+    turned = own + count;
+    if (golden_require(p->g, half && info.sound_channels == 2 && info.sound_rate == 400 && status.sound_samples == half,
+                       "a sound of %u samples in %u channels at %u Hz", status.sound_samples, info.sound_channels,
+                       info.sound_rate) &&
+        golden_require(p->g, dit_job_read(job, DIT_READ_SOUND_F32, 0, 0, own, count * sizeof *own, 0, &err) == DIT_OK,
+                       "the sound: %s", err.message)) {
+        for (i = 0; i < count; i++) turned[i % 2 * half + i / 2] = own[i];
+        golden_compare(p->g, "sound", turned, reference, count, golden_clips_tolerance(p));
+    }
+    free(own);
+    free(reference);
+}
+
 /* Clips that begin and end with pictures, by seed: the latents and what is decoded. */
 static inline void golden_minimax_ends(golden_pipe *p, const diti_json *call) {
     static const char *const cases[] = {"fl", "first_only", "last_only"};
@@ -327,6 +351,7 @@ static inline void golden_minimax_ends(golden_pipe *p, const diti_json *call) {
         golden_minimax_pictures(p->g, &folder, "fl.out.video01", "fl.frames", pixels, (size_t)desc.width * desc.height,
                                 true, golden_clips_tolerance(p));
         free(pixels);
+        golden_minimax_sound(p, job, folder.golden);
     }
     dit_job_destroy(job);
     diti_checkpoint_close(folder.golden);
@@ -705,6 +730,137 @@ static inline void golden_minimax_decoders(golden *g, const golden_folder *folde
     diti_json_free(&g->env, json);
 }
 
+/* --- sound --- */
+
+/* The decoder as ComfyUI keeps it: whole weights, which reading makes of diffusers' rows and lengths, and the
+   statistics of latents as tensors, without what `lacks` names; freed with bytes_free. */
+static inline bytes golden_minimax_plain_sound(const diti_checkpoint *from, const diti_json *json, const char *lacks) {
+    static const char *const lists[] = {"latents_mean", "latents_std"};
+    static char header[65536];
+    bytes data = {0}, out;
+    uint32_t i, k;
+    strcpy(header, "{");
+    for (i = 0; i < diti_checkpoint_count(from) + 2; i++) {
+        uint32_t own = diti_checkpoint_count(from);
+        const diti_stored_tensor *tensor = i < own ? diti_checkpoint_tensor(from, i) : NULL;
+        const diti_json *item = tensor ? NULL : diti_json_get(json, lists[i - own])->first;
+        const char *name = tensor ? tensor->name : lists[i - own];
+        uint64_t begin = data.size, count = 0;
+        float *values = tensor ? golden_floats(from, name, &count) : NULL;
+        char shape[64] = "20";
+        if (diti_ends_with(name, ".weight_g") || diti_equal(name, lacks)) {
+            free(values);
+            continue;
+        }
+        if (tensor) {
+            bytes_add(&data, values, (size_t)count * sizeof *values);
+            for (k = 0, shape[0] = 0; k < tensor->rank; k++)
+                snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%llu", k ? "," : "",
+                         (unsigned long long)tensor->shape[k]);
+        }
+        for (; item; item = item->next) {
+            float value = (float)item->number;
+            bytes_add(&data, &value, sizeof value);
+        }
+        free(values);
+        snprintf(header + strlen(header), sizeof header - strlen(header),
+                 "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", begin ? "," : "", name,
+                 shape, (unsigned long long)begin, (unsigned long long)data.size);
+    }
+    strcat(header, "}");
+    out = safetensors_bytes(header, 0);
+    bytes_add(&out, data.data, data.size);
+    bytes_free(&data);
+    return out;
+}
+
+/* Recorded tokens as samples, at once and in parts. */
+static inline void golden_minimax_decode_sound(golden *g, const golden_folder *folder, const diti_json *json,
+                                               const diti_checkpoint *weights, uint32_t tile) {
+    diti_checkpoint *pictures = golden_open_checkpoint(&g->env, folder->path, "pictures.safetensors");
+    diti_component_source from = {golden_shared.device, &g->env, json, weights, "", NULL, NULL, NULL};
+    uint64_t count = 0, samples = 0;
+    float *tokens = golden_floats(pictures, "fl.sound", &count),
+          *reference = golden_floats(pictures, "fl.out.sound", &samples);
+    diti_vocoder *vocoder = NULL;
+    dit_error err = DITI_ZERO;
+    golden_graph m = DITI_ZERO;
+    diti_tensor out;
+    if (golden_require(g, count && samples && diti_vocoder_create(&from, &vocoder, &err) >= 0, "the sound's decoder %s",
+                       err.message)) {
+        golden_graph_begin(&m, g, folder);
+        out = diti_tensor_new(&m.graph, DITI_F32, (uint32_t)samples / 2, 2, "sound");
+        diti_sound_decode(NULL, vocoder, &m.graph, golden_give(&m, DITI_F32, (uint32_t)count / 20, 20, tokens), tile,
+                          out);
+        golden_expect(&m, tile ? "sound in parts" : "sound", out, golden_transpose(reference, 2, (uint32_t)samples / 2),
+                      GOLDEN_MODEL);
+        if (golden_require(g, golden_graph_create(&m, &err) == DIT_OK, "the sound is planned %s", err.message))
+            golden_graph_run(&m);
+        golden_graph_end(&m);
+    }
+    diti_vocoder_destroy(vocoder);
+    diti_checkpoint_close(pictures);
+}
+
+/* Files that a model of clips with sound is given for it. */
+static inline void golden_minimax_other_sound(golden *g, const golden_folder *folder, const char *model,
+                                              const bytes *file, const char *path, const char *says) {
+    dit_component component = DITI_ZERO;
+    dit_context_desc context = DITI_ZERO;
+    dit_context *opened = NULL;
+    dit_model *loaded = NULL;
+    dit_model_desc desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    (void)folder;
+    component.role = DIT_ROLE_SOUND;
+    if (file)
+        component.source = memory_source(file);
+    else
+        component.source.path = path;
+    desc.source.path = model;
+    desc.components = &component;
+    desc.component_count = 1;
+    context.devices = g->device;
+    golden_require(g, dit_context_create(&context, &opened, &err) == DIT_OK, "%s", err.message);
+    if (opened)
+        golden_require(g, dit_model_load(opened, &desc, &loaded, &err) < 0 && strstr(err.message, says) != NULL,
+                       "\"%s\" in: %s", says, err.message);
+    dit_model_destroy(loaded);
+    dit_context_destroy(opened);
+}
+
+static inline void golden_minimax_sounds(golden *g, const golden_folder *folder) {
+    static const char file[] = "/audio_vae/diffusion_pytorch_model.safetensors";
+    diti_json *json = golden_open_json(&g->env, folder->path, "audio_vae/config.json");
+    diti_checkpoint *weights = golden_open_checkpoint(&g->env, folder->path, file + 1), *plain = NULL;
+    dit_error err = DITI_ZERO;
+    dit_source source;
+    char path[200];
+    bytes made;
+    if (!golden_require(g, json && weights && golden_open_device(g), "the sound's decoder is there")) return;
+    golden_minimax_decode_sound(g, folder, json, weights, 0);
+    golden_minimax_decode_sound(g, folder, json, weights, 5);
+    made = golden_minimax_plain_sound(weights, json, "");
+    source = memory_source(&made);
+    if (golden_require(g, diti_checkpoint_open(&g->env, &source, &plain, &err) == DIT_OK, "whole weights %s",
+                       err.message))
+        golden_minimax_decode_sound(g, folder, NULL, plain, 0);
+    diti_checkpoint_close(plain);
+    bytes_free(&made);
+    made = golden_minimax_plain_sound(weights, json, "latents_std");
+    golden_minimax_other_sound(g, folder, folder->path, &made, NULL,
+                               "a decoder of sound without latents_mean and latents_std");
+    bytes_free(&made);
+    diti_format(path, sizeof path, "%s%s", folder->path, file);
+    golden_minimax_other_sound(g, folder, "tests/fixtures/pipe_ltx2", NULL, path,
+                               "this audio_vae makes samples of tokens, and ltx2's makes spectrograms");
+    golden_minimax_other_sound(g, folder, folder->path, NULL,
+                               "tests/fixtures/pipe_ltx2/audio_vae/diffusion_pytorch_model.safetensors",
+                               "this audio_vae makes spectrograms of tokens, and minimax's makes samples");
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, json);
+}
+
 /* --- a pruned file: a table of what the timestep says, in place of its layers --- */
 
 enum { GOLDEN_MINIMAX_GRID = 2049 };
@@ -783,6 +939,7 @@ static inline void golden_run_minimax(golden *g, const golden_folder *folder) {
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, json);
     golden_minimax_decoders(g, folder);
+    if (!g->split) golden_minimax_sounds(g, folder);
     golden_each_call(g, folder, golden_minimax_call);
 }
 #endif
