@@ -196,6 +196,8 @@ static const shape shapes[] = {
                                                                                                            */
     {"hunyuanvideo15", 2048, 16, 8192, 31, 1590, 256, 65, 32, DITI_QKV_RMS, true, {{LAYER_JOINT, 54}}},   /* 121x480x848
                                                                                                            */
+    /* 124x768x1344 and its sound; of 56 heads of 128 channels those that the width has room for */
+    {"minimax-h3", 5376, 42, 14336, 1, 38304, 512, 96, 96, DITI_QKV_RMS, true, {{LAYER_SANDWICH, 50}}},
     {"wan-1.3b", 1536, 12, 8960, 1, 32760, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 30}}},
     {"wan-ti2v-5b", 3072, 24, 14336, 1, 27280, 512, 192, 192, DITI_QKV_RMS, true, {{LAYER_CROSS, 30}}},
     {"wan-14b", 5120, 40, 13824, 1, 75600, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 40}}},

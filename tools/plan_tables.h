@@ -13,7 +13,7 @@ typedef struct known_model {
     diti_split_shape shape;          /* at the default size */
     uint32_t width, height, frames;  /* pixels, pictures of a clip */
     uint32_t row_pixels, row_frames; /* pixels and frames of one row: the autoencoder's factor times the patch's side;
-                                        row_frames 0: 17 frames are five rows', as in Open-Sora 1.2 */
+                                        row_frames 0: 17 frames are five rows', as in Open-Sora 1.2 and MiniMax-H3 */
     uint32_t steps;
     double
         launch; /* seconds in which PyTorch submits a layer on a host of 1; 0: never the limit in what was measured */
@@ -406,6 +406,15 @@ static const known_model known_models[] = {
      4,
      50,
      0},
+    {"minimax-h3", /* attention has 7168 columns, and is counted as if it had 5376 */
+     {50, 5376, 56, 14336, 38304, 512, 0, 96, 0, true, true, false, 66.2e9, 0, 0, 0, 0},
+     1344,
+     768,
+     124,
+     32,
+     0,
+     49,
+     0},
     {"open-sora-1.2",
      {28, 1152, 16, 4608, 54000, 300, 1152, 16, 0, false, false, true, 2.42e9, 15, 2, 2, 0},
      1280,
@@ -541,7 +550,7 @@ static uint32_t model_methods(const known_model *model) {
     const uint32_t pipefusion = 1u << DITI_SPLIT_PIPEFUSION, all = ((1u << DITI_SPLIT_AXES) - 1) | DITI_SPLIT_SHARDS,
                    rows = 1u << DITI_SPLIT_ULYSSES | 1u << DITI_SPLIT_RING | pipefusion;
     if (diti_starts_with(model->name, "sana") || diti_equal(model->name, "lumina-image-2") ||
-        diti_equal(model->name, "boogu-image"))
+        diti_equal(model->name, "boogu-image") || diti_equal(model->name, "minimax-h3"))
         return all & ~rows;
     for (size_t i = 0; i < sizeof unpiped / sizeof unpiped[0]; i++)
         if (diti_equal(model->name, unpiped[i])) return all & ~pipefusion;
@@ -551,7 +560,9 @@ static uint32_t model_methods(const known_model *model) {
 /* Takes a size of picture or clip. */
 static void set_size(diti_split_shape *shape, const known_model *model, uint32_t width, uint32_t height,
                      uint32_t frames) {
-    shape->rows = (width / model->row_pixels) * (height / model->row_pixels) * model_times(model, frames);
+    uint32_t plane = (width / model->row_pixels) * (height / model->row_pixels), sound = 0;
+    if (diti_equal(model->name, "minimax-h3")) sound = 2 * (uint32_t)(frames / 24.0 * 40 + 0.5);
+    shape->rows = plane * (model_times(model, frames) + (sound + plane - 1) / plane);
     if (shape->frames) shape->frames = model_times(model, frames);
 }
 

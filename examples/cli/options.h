@@ -286,7 +286,7 @@ static const char more_help_text[] =
     "      --uncond-diffusion-model PATH  the transformer by which Ideogram 4 guides\n"
     "      --clip-vision PATH      the image encoder of models that move a picture\n"
     "      --embeddings-connectors PATH  LTX-2's, where they are a file of their own\n"
-    "      --audio-vae PATH        what makes the sound of LTX-2's and MiniMax-H3's clips\n"
+    "      --audio-vae PATH        what makes the sound of clips, likewise\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
     "      --end-img FILE          the last frame of a clip, beside --init-img\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
