@@ -554,7 +554,10 @@ static bool has_second(const model *m) { return has_experts(m) || !strcmp(m->nam
 
 /* The parts that make the sound of a model's clips; NULL: they have none. */
 static maker sound_of(const model *m) {
-    return !strcmp(m->name, "ltx-2") ? sound_ltx2 : !strcmp(m->name, "ltx-2.3") ? sound_ltx23 : NULL;
+    return !strcmp(m->name, "ltx-2")        ? sound_ltx2
+           : !strcmp(m->name, "ltx-2.3")    ? sound_ltx23
+           : !strcmp(m->name, "minimax-h3") ? sound_minimax
+                                            : NULL;
 }
 
 /* ---- one model of one type on one card ---- */

@@ -435,6 +435,53 @@ static inline void vae_minimax(real_file *file) {
     real_layer(file, 3072, width, "decoder.proj_out", "decoder.proj_out", 0);
 }
 
+static inline void vae_minimax_encoder(real_file *file) {
+    static const uint64_t channels[] = {128, 256, 256, 512, 512, 1024};
+    char block[80];
+    uint32_t i, k;
+    real_volume(file, 128, 3, 3, 3, "encoder.conv_in");
+    for (i = 0; i < 6; i++) {
+        for (k = 0; k < 2; k++) {
+            uint64_t out = channels[i], in = i && !k ? channels[i - 1] : out;
+            diti_format(block, sizeof block, "encoder.down_blocks.%u.resnets.%u", i, k);
+            norm_of(file, in, block, ".norm1");
+            causal(file, out, in, 3, block, ".conv1");
+            norm_of(file, out, block, ".norm2");
+            causal(file, out, out, 3, block, ".conv2");
+            if (out != in) causal(file, out, in, 1, block, ".conv_shortcut");
+        }
+        diti_format(block, sizeof block, "encoder.down_blocks.%u.downsamplers.0.conv", i);
+        if (i < 4) real_volume(file, channels[i], channels[i], 3, 3, block);
+    }
+    norm_of(file, 1024, "encoder.norm_out", "");
+    real_volume(file, 48, 1024, 3, 3, "encoder.conv_out");
+    real_volume(file, 48, 48, 1, 1, "quant_conv");
+}
+/* The decoder of MiniMax-H3's sound (docs/models.md 4.12.1), as ComfyUI's file has it. */
+static inline void sound_minimax(real_file *file) {
+    static const uint32_t kernels[] = {9, 9, 4, 4, 4, 4, 4}, taps[] = {3, 7, 11};
+    uint64_t channels = 1024;
+    char name[112];
+    uint32_t i, k;
+#define NAME(...) (diti_format(name, sizeof name, __VA_ARGS__), name)
+    real_vector(file, 32, 0, "", "latents_mean", 0, "");
+    real_vector(file, 32, 1, "", "latents_std", 0, "");
+    real_taps(file, 2048, 32, 1, false, true, "dec_in_proj");
+    real_taps(file, channels, 2048, 7, false, true, "decoder.conv_pre");
+    for (i = 0; i < 7; i++, channels /= 2) {
+        real_taps(file, channels / 2, channels, kernels[i], true, true, NAME("decoder.ups.%u.0", i));
+        for (k = 0; k < 18; k++) {
+            const uint32_t block = 3 * i + k / 6, j = k % 6;
+            real_taps(file, channels / 2, channels / 2, taps[k / 6], false, true,
+                      NAME("decoder.resblocks.%u.convs%u.%u", block, j % 2 + 1, j / 2));
+            real_snake(file, channels / 2, NAME("decoder.resblocks.%u.activations.%u", block, j));
+        }
+    }
+    real_snake(file, channels, "decoder.activation_post");
+    real_taps(file, 1, channels, 7, false, false, "decoder.conv_post");
+#undef NAME
+}
+
 /* Open-Sora-Plan 1.1 (docs/models.md 4.7). */
 static inline void plan_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
     norm_of(file, in, block, ".norm1");
