@@ -169,9 +169,7 @@ static void tell_family(const char *path, const dit_model *model, const dit_mode
     if (info->sound_rate)
         printf("clips have sound: %u channels, %u Hz\n", info->sound_channels, info->sound_rate);
     else if (info->lacks_sound)
-        printf("clips have no sound: %s (--audio-vae names a file with %s)\n",
-               strcmp(info->family, "minimax") == 0 ? "audio_vae is missing" : "audio_vae or vocoder is missing",
-               strcmp(info->family, "minimax") == 0 ? "it" : "both");
+        printf("clips have no sound: audio_vae or vocoder is missing (--audio-vae names their file)\n");
 }
 
 /* ---- Level 2: memory ---- */
