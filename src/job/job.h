@@ -759,11 +759,6 @@ DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_re
 /* Declares what the host writes of given[index], and encodes it on all devices together: planes as the sampler has
    them, on the first one; 0: on others. */
 DIT_INTERNAL diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index);
-/* The latent of a picture at an end of a clip, planes [C, h * w], of which noise is a part; pixels: rows in -1..1;
-   noise: of the encoder, [h * w, C], and that part, [C, h * w]. */
-DIT_INTERNAL diti_tensor diti_given_anchor(const diti_vae *vae, diti_graph *graph, diti_tensor pixels,
-                                           const diti_video *latent, uint32_t tile, const diti_tensor noise[2],
-                                           float part);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
@@ -793,6 +788,15 @@ DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *g
                                           uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err);
+/* Planes [C, latent frames * h * w] as the sampler has them, of rows that the encoder gives. inverts: as some models
+   want a picture that they move. */
+DIT_INTERNAL diti_tensor diti_latent_planes(const diti_vae *model, diti_graph *graph, diti_tensor rows,
+                                            const diti_video *latent, bool inverts);
+/* The latent of a picture at an end of a clip, planes [C, h * w], of which noise is a part; pixels: rows in -1..1;
+   noise: of the encoder, [h * w, C], and that part, [C, h * w]. */
+DIT_INTERNAL diti_tensor diti_anchor_latent(const diti_vae *vae, diti_graph *graph, diti_tensor pixels,
+                                            const diti_video *latent, uint32_t tile, const diti_tensor noise[2],
+                                            float part);
 /* A picture at an end of a clip becomes the next reference; name: of the member that has it. */
 DIT_INTERNAL dit_result diti_reference_anchor(const dit_model *model, const char *name, const dit_image *image,
                                               diti_job_request *out, dit_error *err);

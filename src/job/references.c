@@ -263,6 +263,59 @@ DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *g
     return planes;
 }
 
+DIT_INTERNAL diti_tensor diti_latent_planes(const diti_vae *model, diti_graph *graph, diti_tensor rows,
+                                            const diti_video *latent, bool inverts) {
+    const diti_vae_traits *vae = diti_vae_get_traits(model);
+    uint32_t channels = vae->latent_channels, c, columns = latent->frames * latent->height * latent->width;
+    diti_patches places = DITI_ZERO;
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor planes;
+    places.batch = places.patch = 1;
+    places.channels = channels;
+    places.frames = latent->frames;
+    places.height = latent->height;
+    places.width = latent->width;
+    planes = diti_unpatchify(graph, rows, &places, channels);
+    desc.name = "scale given latents";
+    for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
+        float scale = vae->by_channel ? vae->scales[c] : vae->scale,
+              shift = vae->by_channel ? vae->shifts[c] : vae->shift;
+        if (inverts && vae->inverts_scale) scale = 1 / scale;
+        desc.scale = scale;
+        desc.offset = -shift * scale;
+        desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, columns);
+        diti_elementwise(graph, desc.out, &desc);
+    }
+    return planes;
+}
+
+/* The nearest number of 11 bits, as F16 has them: x - (c - c x) of c x = 8193 x (Veltkamp's splitting). */
+static diti_tensor diti_anchor_halve(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor wide;
+    desc.out_f32 = true;
+    desc.name = "round given latents";
+    desc.scale = 8193;
+    wide = desc.add = diti_elementwise(graph, x, &desc);
+    desc.scale = -1;
+    return wide ? diti_elementwise(graph, diti_elementwise(graph, x, &desc), &desc) : 0;
+}
+
+DIT_INTERNAL diti_tensor diti_anchor_latent(const diti_vae *vae, diti_graph *graph, diti_tensor pixels,
+                                            const diti_video *latent, uint32_t tile, const diti_tensor noise[2],
+                                            float part) {
+    uint32_t factor = diti_vae_get_traits(vae)->factor;
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor x = diti_vae_encode(vae, graph, pixels, factor * latent->height, factor * latent->width, tile);
+    if (diti_graph_failed(graph)) return 0;
+    x = diti_anchor_halve(graph, diti_draw(graph, x, noise[0], 1, "draw given latents"));
+    desc.scale = 1 - part;
+    desc.add = noise[1];
+    desc.out_f32 = true;
+    desc.name = "given frame";
+    return diti_elementwise(graph, diti_latent_planes(vae, graph, x, latent, false), &desc);
+}
+
 static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     diti_tensor pixels = share->program.reference_pixels[index] =
@@ -276,8 +329,8 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     noise[0] = diti_tensor_input(graph, DITI_F32, latent.height * latent.width, traits->latent_channels, "given noise");
     noise[1] = diti_tensor_input(graph, DITI_F32, traits->latent_channels, latent.height * latent.width,
                                  "noise of the given frame");
-    return diti_given_anchor(vae, graph, pixels, &latent, share->job->request.shape.vae_tile, noise,
-                             traits->anchor_noise);
+    return diti_anchor_latent(vae, graph, pixels, &latent, share->job->request.shape.vae_tile, noise,
+                              traits->anchor_noise);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {

@@ -273,7 +273,7 @@ static inline void golden_minimax_anchor(golden_pipe *p, const diti_checkpoint *
     given[1] = golden_give(&m, DITI_F32, channels, AREA, noise[1]);
     golden_expect(
         &m, "fl.condition",
-        diti_given_anchor(vae, &m.graph, golden_give(&m, DITI_F32, 4 * AREA, 3, pixels), &latent, 0, given, part),
+        diti_anchor_latent(vae, &m.graph, golden_give(&m, DITI_F32, 4 * AREA, 3, pixels), &latent, 0, given, part),
         noise[2], 5e-5);
     if (golden_require(p->g, golden_graph_create(&m, &err) == DIT_OK, "the picture is planned %s", err.message))
         golden_graph_run(&m);
