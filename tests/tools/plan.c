@@ -1152,7 +1152,8 @@ typedef struct family { /* flops: the most by which an evaluation may differ fro
 } family;
 
 /* Heads of Krea 2 and Lumina-Image 2 share keys and values, and Sana's attention is linear: they do less than the
- * formula says. MiniMax-H3's has a third more columns than the model is wide, and does more. */
+ * formula says. So does Boogu-Image, whose double blocks attend twice in return. MiniMax-H3's has a third more columns
+ * than the model is wide, and does more. */
 static const family families[] = {
     {"dit-xl-2", published_dit_xl_2, published_vae_sd, 0, 0.01},
     {"pixart-alpha", published_pixart_alpha, published_vae_sd, 0, 0.01},
@@ -1175,13 +1176,13 @@ static const family families[] = {
     {"ernie-image", published_ernie, vae_flux2, 0, 0.01},
     {"ideogram-4", published_ideogram4, vae_flux2, 0, 0.01},
     {"kandinsky-5", published_kandinsky, published_vae_16, 0, 0.01},
-    {"kandinsky-5-t2v", published_kandinsky_t2v, vae_hunyuanvideo, 0, 0.01},
-    {"kandinsky-5-t2v-pro", published_kandinsky_t2v_pro, vae_hunyuanvideo, 0, 0.01},
+    {"kandinsky-5-t2v", published_kandinsky_t2v, vae_hunyuanvideo, 256, 0.01},
+    {"kandinsky-5-t2v-pro", published_kandinsky_t2v_pro, vae_hunyuanvideo, 256, 0.01},
     {"anima", published_anima, vae_wan, 0, 0.01},
     {"sana-600m", published_sana_600m, real_dcae, 0, 0.17},
     {"sana-1600m", published_sana_1600m, real_dcae, 0, 0.12},
     {"lumina-image-2", published_lumina2, published_vae_16, 0, 0.08},
-    {"boogu-image", published_boogu, published_vae_16, 0, 0.01},
+    {"boogu-image", published_boogu, published_vae_16, 0, 0.05},
     {"stdit", published_stdit_2, published_vae_sd, 0, 0.01},
     {"open-sora-1.2", published_stdit_3, vae_open_sora, 0, 0.01},
     {"latte-1", published_latte, published_vae_sd, 0, 0.01},
