@@ -3,7 +3,7 @@
 #   tools/gpu-day.sh pack FOLDER       before, on a machine with network: FOLDER/gpu-day.tar.xz (18 MB) with what the other
 #                                      machine may lack: headers, Vulkan's loader and validation layers, ggml, programs for
 #                                      the case that it has no compiler, and the libraries of OpenGL and X11
-#                                      without which NVIDIA's driver does not open; and FOLDER/tree.tar.xz (60 MB) with what `run`
+#                                      without which NVIDIA's driver does not open; and FOLDER/tree.tar.xz (67 MB) with what `run`
 #                                      needs of this tree, for a machine that cannot have all of it. The other machine must
 #                                      be of this architecture
 #   tools/gpu-day.sh run FOLDER [PAGE] there, in this tree or in what the second file holds: writes PAGE
