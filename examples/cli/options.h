@@ -289,6 +289,7 @@ static const char more_help_text[] =
     "      --audio-vae PATH        what makes the sound of clips, likewise\n"
     "      --frames is also called --video-frames, --num-frames, --length\n"
     "      --end-img FILE          the last frame of a clip, beside --init-img\n"
+    "                              (MiniMax-H3: alone, too)\n"
     "      --mask-strategy TEXT    frames that --init-img (the first reference) and\n"
     "                              --init-video give, and where they go: Open-Sora's\n"
     "                              loop,reference,from,to,length,edit;...\n"

@@ -656,7 +656,7 @@ typedef struct diti_embedder {
 } diti_embedder;
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
                                      uint32_t columns, const char *name);
-/* One without biases, from sinusoids of 256 columns: NAME.linear_1 [width, 256], NAME.linear_2 [width, width]. */
+/* An embedder without biases, of sinusoids of 256 columns: NAME.linear_1 [width, 256], NAME.linear_2 [width, width]. */
 DIT_INTERNAL DITI_UNUSED void diti_load_bare_embedder(diti_loader *loader, diti_embedder *out, uint32_t width,
                                                       const char *name);
 /* F32 [rows of x, rows], written to out where it is not 0. */
@@ -811,8 +811,8 @@ DIT_INTERNAL void diti_block_attend(const diti_pass *p, diti_tensor x, const dit
 /* A block with adaLN-Zero: that, then x += gate * FF(LN(x) * (1 + scale) + shift). */
 DIT_INTERNAL DITI_UNUSED void diti_block_run(const diti_pass *p, diti_tensor x, const diti_sublayer *attention,
                                              const diti_sublayer *feed);
-/* Both at once (diti_sublayer.beside): x += gate * out(attention(h), activation(in(h))), h = LN(x) * (1 + scale) +
-   shift. */
+/* Attention and feed-forward at once (diti_sublayer.beside): x += gate * out(attention(h), activation(in(h))), h =
+   LN(x) * (1 + scale) + shift. */
 DIT_INTERNAL DITI_UNUSED void diti_parallel_block_run(const diti_pass *p, diti_tensor x, const diti_sublayer *attention,
                                                       const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
@@ -885,7 +885,7 @@ DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti
 /* Takes the vector that layers are linear in: F32 [steps * items, columns]. */
 DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adaln, diti_tensor active, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
-/* With the tanh of all layers here. */
+/* Selects the step's rows, and makes the tanh of all layers' gates from them. */
 DIT_INTERNAL DITI_UNUSED void diti_adaln_select_gates(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
@@ -951,7 +951,7 @@ typedef struct diti_rotation {
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     uint32_t table_items;                 /* diti_pass.table_items */
 } diti_rotation;
-/* half: of the channels that rotate. */
+/* Makes the inputs. half: half as many as the channels that rotate. */
 DIT_INTERNAL DITI_UNUSED void diti_rotation_prepare(diti_graph *graph, diti_rotation *out, uint32_t rows,
                                                     uint32_t half);
 /* Begins an evaluation: all prompts share the tables; or, by diti_text_order_table, each prompt has its own. */
@@ -1159,7 +1159,7 @@ DIT_INTERNAL DITI_UNUSED void diti_stream_blocks_load(diti_loader *loader, diti_
 /* The last norm's modulation, unless modulation comes from elsewhere, and the last layer, of so many columns. */
 DIT_INTERNAL DITI_UNUSED void diti_stream_final_load(diti_loader *loader, diti_stream_blocks *blocks, uint32_t width,
                                                      uint32_t columns, uint32_t has);
-/* In prepare, with state->active set (diti_joint_prepare). */
+/* Makes the modulation of all blocks and of the last norm, in prepare, with state->active set (diti_joint_prepare). */
 DIT_INTERNAL DITI_UNUSED void diti_stream_prepare(const diti_pass *p, diti_joint_modulation *state);
 /* The pass gets the modulation of block `index`, or, where that is the number of all blocks, of the last norm. */
 DIT_INTERNAL DITI_UNUSED void diti_stream_modulate(diti_pass *p, const diti_joint_modulation *state, uint32_t index);

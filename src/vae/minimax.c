@@ -399,7 +399,7 @@ static diti_tensor diti_minimax_vae_linear(diti_graph *graph, diti_tensor x, con
 /* Pixels are read and made as ImageNet's means and deviations have them. */
 static const float diti_minimax_vae_colors[2][3] = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
 
-/* These become -1..1. x: rows of so many columns for each of three colours, in place. */
+/* Whitened colours become -1..1, in place. x: rows of so many columns for each of three colours. */
 static void diti_minimax_vae_color(diti_graph *graph, diti_tensor x, uint32_t columns) {
     uint32_t rows = diti_tensor_rows(graph, x), i;
     for (i = 0; i < 3 && !diti_graph_failed(graph); i++) {
@@ -413,7 +413,7 @@ static void diti_minimax_vae_color(diti_graph *graph, diti_tensor x, uint32_t co
     }
 }
 
-/* -1..1 become these, F32 [pixels, 3]. */
+/* Colours in -1..1 become whitened ones, F32 [pixels, 3]. */
 static diti_tensor diti_minimax_vae_whiten(diti_graph *graph, diti_tensor x) {
     uint32_t rows = diti_tensor_rows(graph, x), i;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, rows, 3, "vae_color");

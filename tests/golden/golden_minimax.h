@@ -580,6 +580,22 @@ static inline float *golden_minimax_mix(float *const parts[3], uint32_t width, u
     return out;
 }
 
+/* A header's entry for values F32 [shape] at bytes [begin, end) of the data. */
+static inline void golden_minimax_list(char *header, size_t size, const char *name, const char *shape, uint64_t begin,
+                                       uint64_t end) {
+    size_t used = strlen(header);
+    snprintf(header + used, size - used, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
+             begin ? "," : "", name, shape, (unsigned long long)begin, (unsigned long long)end);
+}
+
+/* The file of a header whose entries are all there, and of the data, which is freed. */
+static inline bytes golden_minimax_file(char *header, bytes *data) {
+    bytes out = safetensors_bytes(strcat(header, "}"), 0);
+    bytes_add(&out, data->data, data->size);
+    bytes_free(data);
+    return out;
+}
+
 /* The decoder as the original code base writes it; freed with bytes_free. */
 static inline bytes golden_minimax_original(const diti_checkpoint *from, uint32_t head) {
     static const char *const names[][2] = {{"decoder.proj_in", "decoder.x_embedder"},
@@ -592,7 +608,7 @@ static inline bytes golden_minimax_original(const diti_checkpoint *from, uint32_
                                            {"conv_shortcut", "nin_shortcut"},
                                            {"downsamplers.0.", "downsample."}};
     static char header[32768];
-    bytes data = {0}, out;
+    bytes data = {0};
     uint32_t i, k;
     strcpy(header, "{");
     for (i = 0; i < diti_checkpoint_count(from); i++) {
@@ -624,15 +640,9 @@ static inline bytes golden_minimax_original(const diti_checkpoint *from, uint32_
         for (k = 0; k < tensor->rank; k++)
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%llu", k ? "," : "",
                      (unsigned long long)(k ? tensor->shape[k] : rows));
-        snprintf(header + strlen(header), sizeof header - strlen(header),
-                 "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", begin ? "," : "", name,
-                 shape, (unsigned long long)begin, (unsigned long long)data.size);
+        golden_minimax_list(header, sizeof header, name, shape, begin, data.size);
     }
-    strcat(header, "}");
-    out = safetensors_bytes(header, 0);
-    bytes_add(&out, data.data, data.size);
-    bytes_free(&data);
-    return out;
+    return golden_minimax_file(header, &data);
 }
 
 static inline void golden_minimax_tiles(golden *g, const golden_folder *folder, const diti_json *json,
@@ -737,7 +747,7 @@ static inline void golden_minimax_decoders(golden *g, const golden_folder *folde
 static inline bytes golden_minimax_plain_sound(const diti_checkpoint *from, const diti_json *json, const char *lacks) {
     static const char *const lists[] = {"latents_mean", "latents_std"};
     static char header[65536];
-    bytes data = {0}, out;
+    bytes data = {0};
     uint32_t i, k;
     strcpy(header, "{");
     for (i = 0; i < diti_checkpoint_count(from) + 2; i++) {
@@ -763,15 +773,9 @@ static inline bytes golden_minimax_plain_sound(const diti_checkpoint *from, cons
             bytes_add(&data, &value, sizeof value);
         }
         free(values);
-        snprintf(header + strlen(header), sizeof header - strlen(header),
-                 "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", begin ? "," : "", name,
-                 shape, (unsigned long long)begin, (unsigned long long)data.size);
+        golden_minimax_list(header, sizeof header, name, shape, begin, data.size);
     }
-    strcat(header, "}");
-    out = safetensors_bytes(header, 0);
-    bytes_add(&out, data.data, data.size);
-    bytes_free(&data);
-    return out;
+    return golden_minimax_file(header, &data);
 }
 
 /* Recorded tokens as samples, at once and in parts. */
